@@ -1,0 +1,11 @@
+"""The exceptions that paloma adds to Python's own."""
+
+
+class ModelFileError(ValueError):
+    """A model file is damaged, was not written by paloma, or needs another version of it.
+
+    Examples
+    --------
+    >>> issubclass(ModelFileError, ValueError)
+    True
+    """
