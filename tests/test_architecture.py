@@ -1,0 +1,61 @@
+"""The shape of the project: layers, file sizes, who imports numba, nothing private in tracked files."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "paloma"
+MAX_LINES = 350
+BINARY = {".npz", ".png"}
+SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
+
+
+def name_of(path):
+    return str(path.relative_to(ROOT))
+
+
+def imported_packages(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.partition(".")[0]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_files_stay_short(path):
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MAX_LINES, f"{name_of(path)} has {lines} lines: split it by idea"
+
+
+def test_layers():
+    linter = "from importlinter.cli import lint_imports_command as run; run()"
+    command = [sys.executable, "-c", linter, "--no-cache"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_only_the_kernels_import_numba():
+    others = [path for path in PACKAGE.rglob("*.py") if "_kernels" not in path.parts]
+    assert [name_of(path) for path in others if "numba" in imported_packages(path)] == []
+
+
+def test_constraints_hold_versions_and_nothing_else():
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        assert line.startswith("#") or line.count("==") == 1
+        assert not any(word in line for word in ("http", "@", "file:", "-url", "-links")), line
+
+
+def test_tracked_files_name_no_machine():
+    # Written in parts, so that this file passes its own test.
+    words = ["/" + "work/", "/" + "root/", "/" + "home/", "index-" + "url", "find-" + "links"]
+    listing = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    tracked = [path for name in listing.stdout.splitlines() if (path := ROOT / name).is_file()]
+    texts = {path: path.read_text(encoding="utf-8") for path in tracked if path.suffix not in BINARY}
+    assert [(name_of(path), word) for path, text in texts.items() for word in words if word in text] == []
