@@ -25,7 +25,7 @@ APART, TOGETHER = (0, 1), (2, 2)  # classes of the positive and the negative: i 
 
 
 def one_triplet(i, j, seed=0, d=5):
-    """Three rows, the positive of class i, the negative of class j; a fourth, so that there are two classes."""
+    """Three rows, the positive of class i, the negative of class j; a fourth, so that two classes exist."""
     X = np.random.default_rng(seed).normal(size=(4, d)) * 0.8
     return X, np.array([3, i, j, 4]), np.array([[0, 1, 2]])
 

@@ -1,0 +1,294 @@
+"""Bad input: a clear error of the right type, and the model after the refused call is the one before it."""
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import paloma
+from axes import GLOBAL, LEARNERS
+
+N, D = 24, 4
+RNG = np.random.default_rng(8)
+Y = np.arange(N) % 3
+X = RNG.normal(size=(N, D)) + Y[:, None]
+T = RNG.integers(N, size=(20, 3))
+POINTS = X[T]
+LATER_X, LATER_Y = RNG.normal(size=(12, D)), np.arange(12) % 3
+WORDS = ("shared_", "local_", "classes_", "n_features_in_", "scale_", "n_triplets_", "n_updates_", "loss_")
+
+PLAIN = (np.ndarray, np.generic, int, float, str, bool, list, tuple, dict, type(None))
+ONES = np.ones(len(T))
+
+
+def spoilt(array, value, where=(-1, -1)):
+    """A copy with one bad entry, at the end, so that a loop that checks as it goes has already stepped."""
+    bad = np.array(array)
+    bad[(*where,) if bad.ndim > 1 else where[-1]] = value
+    return bad
+
+
+def snapshot(model):
+    """Every fitted attribute, and those that the contract names, as copies."""
+    names = {name for name in vars(model) if name.endswith("_") and not name.startswith("__")} | set(WORDS)
+    found = {name: copy.deepcopy(getattr(model, name)) for name in names}
+    return {name: value for name, value in found.items() if isinstance(value, PLAIN)}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_equal(one[name], other[name], err_msg=name)
+
+
+def fitted(name, **params):
+    return getattr(paloma, name)(random_state=0, **params).fit(X, Y)
+
+
+def assert_refused(model, call, error, match):
+    """`call(model)` raises, names what is wrong, changes nothing, and learning goes on as if it never was."""
+    untouched, before = copy.deepcopy(model), snapshot(model)
+    with pytest.raises(error, match=match):
+        call(model)
+    assert_same(snapshot(model), before)
+    model.set_params(**untouched.get_params(deep=False))
+    for later in (model, untouched):  # reservoir and random state decide what these rows form
+        later.partial_fit(LATER_X, LATER_Y)
+    assert model.n_triplets_ > before["n_triplets_"]
+    assert_same(snapshot(model), snapshot(untouched))
+
+
+NAN, INFINITE, LARGE = r"(?i)nan", r"(?i)inf", r"(?i)large|overflow"
+LENGTH, SHAPE, RANGE = r"(?i)length|inconsistent", r"(?i)shape|columns|\(n, 3\)", r"(?i)row|range"
+TRIPLETS, WEIGHT, FEATURE = r"(?i)triplet", r"(?i)weight", r"(?i)feature"
+EMPTY = r"(?i)0 sample|empty|at least"
+KIND = (TypeError, ValueError)
+CALLS = {  # what is given to fit and to partial_fit: (X, y, keywords), error, message
+    "nan in X": ((spoilt(X, np.nan), Y, {}), ValueError, NAN),
+    "inf in X": ((spoilt(X, np.inf), Y, {}), ValueError, INFINITE),
+    "minus inf in X": ((spoilt(X, -np.inf), Y, {}), ValueError, INFINITE),
+    "nan in X with triplets": ((spoilt(X, np.nan), Y, {"triplets": T}), ValueError, NAN),
+    "nan in y": ((X, spoilt(Y.astype(float), np.nan), {}), ValueError, NAN),
+    "triplet row too large": ((X, Y, {"triplets": spoilt(T, N)}), ValueError, RANGE),
+    "triplet row negative": ((X, Y, {"triplets": spoilt(T, -1)}), ValueError, r"(?i)row|range|negative"),
+    "triplets of floats": ((X, Y, {"triplets": T.astype(float)}), KIND, r"(?i)integer"),
+    "triplets of nan": ((X, Y, {"triplets": spoilt(T * 1.0, np.nan)}), KIND, r"(?i)integer|nan"),
+    "triplets of words": ((X, Y, {"triplets": T.astype(str)}), KIND, TRIPLETS),
+    "triplets of two": ((X, Y, {"triplets": T[:, :2]}), ValueError, SHAPE),
+    "triplets flat": ((X, Y, {"triplets": T.ravel()}), ValueError, SHAPE),
+    "row triplets without X": ((None, None, {"triplets": T}), KIND, TRIPLETS),
+    "nothing at all": ((None, None, {}), KIND, r"(?i)X"),
+    "neither y nor triplets": ((X, None, {}), KIND, r"(?i)\by\b|triplets"),
+    "y too short": ((X, Y[:-1], {}), ValueError, LENGTH),
+    "y too short with triplets": ((X, Y[:-1], {"triplets": T}), ValueError, LENGTH),
+    "empty X": ((X[:0], Y[:0], {}), ValueError, EMPTY),
+    "X of one dimension": ((X[0], Y[:1], {}), ValueError, r"(?i)2D|dimension|shape"),
+    "X of words": ((np.full((N, D), "a"), Y, {}), KIND, r"(?i)convert|numeric|string|dtype"),
+    "nan in points": ((None, None, {"triplets": spoilt(POINTS, np.nan, (-1, -1, -1))}), ValueError, NAN),
+    "inf in points": ((None, None, {"triplets": spoilt(POINTS, np.inf, (-1, -1, -1))}), ValueError, INFINITE),
+    "pairs of points": ((None, None, {"triplets": POINTS[:, :2]}), ValueError, SHAPE),
+    "weight negative": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, -1)}), ValueError, WEIGHT),
+    "weight nan": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, np.nan)}), ValueError, WEIGHT),
+    "weight inf": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, np.inf)}), ValueError, WEIGHT),
+    "weights too few": ((X, Y, {"triplets": T, "triplet_weight": ONES[1:]}), ValueError, WEIGHT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("case", CALLS)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_data_is_refused(name, case, method):
+    (data, labels, keywords), error, match = CALLS[case]
+    assert_refused(fitted(name), lambda model: getattr(model, method)(data, labels, **keywords), error, match)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_refused_before_the_first_fit_leaves_it_unfitted(name, method):
+    model = getattr(paloma, name)()
+    for (data, labels, keywords), error, match in CALLS.values():
+        with pytest.raises(error, match=match):
+            getattr(model, method)(data, labels, **keywords)
+    with pytest.raises(NotFittedError):
+        model.metric_matrix()
+    assert not [word for word in vars(model) if word.endswith("_")]
+
+
+WIDE, NARROW = np.ones((5, D + 1)), np.ones((5, D - 1))
+ASKING = {
+    "partial_fit": lambda m, A: m.partial_fit(A, np.arange(len(A)) % 2),
+    "partial_fit points": lambda m, A: m.partial_fit(None, triplets=np.stack([A, A, A], axis=1)),
+    "pair_score": lambda m, A: m.pair_score(np.stack([A, A], axis=1)),
+    "pairwise_score": lambda m, A: m.pairwise_score(A, X),
+    "pairwise_score items": lambda m, A: m.pairwise_score(X, A),
+    "query_vectors": lambda m, A: m.query_vectors(A),
+    "item_vectors": lambda m, A: m.item_vectors(A, np.zeros(len(A), dtype=int)),
+    "score": lambda m, A: m.score(A, np.arange(len(A)) % 2),
+    "triplet_score": lambda m, A: m.triplet_score(A, np.array([[0, 1, 2]])),
+}
+ASKING_DISTANCE = {
+    "pair_distance": lambda m, A: m.pair_distance(np.stack([A, A], axis=1)),
+    "transform": lambda m, A: m.transform(A),
+}
+ASKED = [(name, how) for name in LEARNERS for how in ASKING] + [
+    (name, how) for name in ("ODML", "LODML") for how in ASKING_DISTANCE
+]
+
+
+@pytest.mark.parametrize(("name", "how"), ASKED)
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [(WIDE, FEATURE), (NARROW, FEATURE), (spoilt(X, np.nan), NAN), (spoilt(X, np.inf), INFINITE)],
+    ids=["wide", "narrow", "nan", "inf"],
+)
+def test_wrong_features_and_values_in_every_method(name, how, data, match):
+    call = (ASKING | ASKING_DISTANCE)[how]
+    assert_refused(fitted(name), lambda model: call(model, data), ValueError, match)
+
+
+@pytest.mark.parametrize(("name", "how"), [(name, how) for name, how in ASKED if "partial_fit" not in how])
+def test_not_fitted(name, how):
+    with pytest.raises(NotFittedError, match=name):
+        (ASKING | ASKING_DISTANCE)[how](getattr(paloma, name)(), X)
+
+
+@pytest.mark.parametrize("method", ["get_metric", "get_mahalanobis_matrix"])
+@pytest.mark.parametrize("name", ["ODML", "LODML"])
+def test_not_fitted_metric_learn_methods(name, method):
+    with pytest.raises(NotFittedError, match=name):
+        getattr(getattr(paloma, name)(), method)()
+
+
+PARAMS = [
+    ("C", 0), ("C", -1.0), ("C", np.nan), ("C", "big"), ("lam", -0.1), ("lam", 1.1), ("lam", np.nan),
+    ("step", "leap"), ("psd", "sometimes"), ("psd", 0), ("psd", -3), ("scale", "large"),
+    ("average", "perhaps"), ("margin", np.nan), ("init", "random"), ("step_params", {"speed": 1.0}),
+    ("block_size", 0), ("block_size", "big"), ("n_epochs", 0), ("n_targets", 0), ("n_impostors", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(("param", "value"), PARAMS)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_parameters_are_refused(name, param, value, method):
+    if name in GLOBAL.values() and param == "lam":
+        with pytest.raises(TypeError, match="lam"):
+            getattr(paloma, name)(lam=value)
+        return
+
+    def call(model):
+        getattr(model.set_params(**{param: value}), method)(X, Y)
+
+    assert_refused(fitted(name), call, KIND, rf"\b{param}\b")
+
+
+@pytest.mark.parametrize(
+    "init", [np.eye(D + 1), np.ones(D), np.full((D, D), np.nan)], ids=["size", "1-D", "nan"]
+)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_start_is_refused(name, init):
+    assert_refused(fitted(name), lambda model: model.set_params(init=init).fit(X, Y), ValueError, r"\binit\b")
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_fit_on_one_class_is_refused_and_a_batch_of_one_class_is_not(name):
+    one = np.zeros(N, dtype=int)
+    assert_refused(fitted(name), lambda model: model.fit(X, one), ValueError, r"(?i)class")
+    model = getattr(paloma, name)(random_state=0).partial_fit(X[Y == 0], Y[Y == 0])
+    assert model.n_triplets_ == 0
+    model.partial_fit(X[Y == 1], Y[Y == 1])
+    assert list(model.classes_) == [0, 1]
+    assert model.n_triplets_ > 0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # it may say that some rows gave no anchor
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_class_with_one_member_is_kept_but_gives_no_anchor(name):
+    labels = Y.copy()
+    labels[5] = 7
+    model = getattr(paloma, name)(random_state=0).fit(X, labels)
+    assert list(model.classes_) == [0, 1, 2, 7]
+    assert np.isfinite(model.pairwise_score(X, X, labels)).all()
+    triplets = paloma.triplets.targets_impostors(X, labels, impostor_margin=10.0, n_impostors=N)
+    assert 5 not in triplets[:, :2]
+    assert 5 in triplets[:, 2]
+
+
+@pytest.mark.parametrize("factor", [1e80, 1e200])
+@pytest.mark.parametrize("given", ["labels", "triplets", "points"])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_values_that_would_overflow_a_step(name, method, given, factor):
+    """||a||^4 overflows float64 from 1e77 on."""
+    huge = X.copy()
+    huge[-1] *= factor
+    triplets = np.vstack([T, [[N - 1, 0, 1], [0, N - 1, 1]]])
+    arguments, keywords = {
+        "labels": ((huge, Y), {}),
+        "triplets": ((huge, Y), {"triplets": triplets}),
+        "points": ((None,), {"triplets": huge[triplets]}),
+    }[given]
+    model = fitted(name, scale=None)
+    assert_refused(model, lambda model: getattr(model, method)(*arguments, **keywords), ValueError, LARGE)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_overflow_in_float32_and_under_a_frozen_scale(name):
+    huge = (X * 1e30).astype(np.float32)
+    with pytest.raises(ValueError, match=LARGE):
+        getattr(paloma, name)(scale=None).fit(huge, Y, triplets=T)
+    assert_refused(fitted(name), lambda model: model.partial_fit(X * 1e200, Y), ValueError, LARGE)
+
+
+# --- the classifier -------------------------------------------------------------------------------------
+
+KNN_CALLS = ("nan in X", "inf in X", "nan in y", "y too short", "empty X", "X of one dimension", "X of words")
+KNN_FIT = {
+    **{case: CALLS[case] for case in KNN_CALLS},
+    "one class": ((X, 0 * Y, {}), ValueError, r"(?i)class"),
+}
+
+
+@pytest.mark.parametrize("case", KNN_FIT)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_classifier_refuses_data(name, case):
+    (data, labels, _), error, match = KNN_FIT[case]
+    knn = paloma.MetricKNeighborsClassifier(getattr(paloma, name)(random_state=0)).fit(X, Y)
+    before, classes = knn.predict_proba(X), knn.classes_.copy()
+    with pytest.raises(error, match=match):
+        knn.fit(data, labels)
+    assert np.array_equal(knn.predict_proba(X), before)
+    assert np.array_equal(knn.classes_, classes)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "kneighbors"])
+@pytest.mark.parametrize(
+    ("query", "match"),
+    [(WIDE, FEATURE), (spoilt(X, np.nan), NAN), (spoilt(X, np.inf), INFINITE), (X[:0], EMPTY)],
+    ids=["wide", "nan", "inf", "empty"],
+)
+def test_the_classifier_refuses_queries(query, match, method):
+    knn = paloma.MetricKNeighborsClassifier().fit(X, Y)
+    before = knn.predict_proba(X)
+    with pytest.raises(ValueError, match=match):
+        getattr(knn, method)(query)
+    assert np.array_equal(knn.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("n_neighbors", [0, -1, "three", N + 1])
+def test_the_classifier_refuses_its_own_parameter(n_neighbors):
+    knn = paloma.MetricKNeighborsClassifier(n_neighbors=n_neighbors)
+    with pytest.raises(KIND, match="n_neighbors"):
+        knn.fit(X, Y).predict(X)
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "kneighbors"])
+def test_the_classifier_is_not_fitted(method):
+    with pytest.raises(NotFittedError, match="MetricKNeighborsClassifier"):
+        getattr(paloma.MetricKNeighborsClassifier(), method)(X)
+
+
+def test_the_classifier_refuses_what_is_no_metric():
+    with pytest.raises(KIND, match=r"(?i)metric"):
+        paloma.MetricKNeighborsClassifier(metric="euclidean").fit(X, Y)
