@@ -1,3 +1,23 @@
-"""Online passive-aggressive learning of local metrics and similarities."""
+"""paloma: passive-aggressive local metric learning.
+
+Learns similarity and distance online, from triplets ("this should be nearer than that"), with one metric a class on top of
+a shared one.
+"""
+
+from . import datasets, exceptions, preprocessing, triplets
+from .estimators import LODML, LOSL, OASIS, ODML
+from .neighbors import MetricKNeighborsClassifier
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "LODML",
+    "LOSL",
+    "OASIS",
+    "ODML",
+    "MetricKNeighborsClassifier",
+    "datasets",
+    "exceptions",
+    "preprocessing",
+    "triplets",
+]

@@ -1,0 +1,36 @@
+"""Elementwise passes over dense matrices that NumPy would need several for."""
+
+import numpy as np
+
+from .jit import kernel
+
+
+@kernel
+def quadratic_rows(half, rows, diagonal):
+    """v^T M v of each row v from half = V triu(M)^T: 2 <half, v> less the diagonal counted twice, in float64."""
+    out = np.empty(rows.shape[0])
+    for r in range(rows.shape[0]):
+        total = 0.0
+        for s in range(rows.shape[1]):
+            v = np.float64(rows[r, s])
+            total += (2.0 * np.float64(half[r, s]) - np.float64(diagonal[s]) * v) * v
+        out[r] = total
+    return out
+
+
+@kernel
+def mirror_upper(matrix):
+    """Copy the upper triangle of a square matrix onto the lower one, tile by tile."""
+    d, tile = matrix.shape[0], 32
+    for i in range(0, d, tile):
+        for j in range(i, d, tile):
+            for r in range(i, min(i + tile, d)):
+                for s in range(max(j, r + 1), min(j + tile, d)):
+                    matrix[s, r] = matrix[r, s]
+
+
+@kernel
+def move_towards(mean, current, rate):
+    """mean += rate (current - mean), flat arrays, in place."""
+    for k in range(mean.shape[0]):
+        mean[k] += rate * (current[k] - mean[k])

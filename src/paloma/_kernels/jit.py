@@ -1,0 +1,14 @@
+"""The one decorator of every compiled function."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+# Everything of fast-math but `nnan` and `ninf`: a NaN must still propagate.
+_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile once a machine (disk cache), release the GIL, allow reassociation but keep NaN."""
+    return njit(cache=True, nogil=True, fastmath=_FASTMATH)(function)

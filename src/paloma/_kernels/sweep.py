@@ -1,0 +1,134 @@
+"""The sequential part of exact blocked learning (spec.md section 10), on the pairs of one block.
+
+Triplets of one anchor share their pairs, so the recursion runs on pair values q_r = <M_c(r), phi_r>:
+a step tau on the triplet (k+, k-) changes them by -sigma tau (K[k+, r] - K[k-, r]) with
+K[r, s] = T[c_r, c_s] <phi_r, phi_s>, and the gap of any later triplet is m + sigma (q[k+] - q[k-]).
+"""
+
+import numpy as np
+
+from .jit import kernel
+from .steps import squared_norm, step_size
+
+
+@kernel
+def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin, C, code, constants, tau, weight):
+    """Fill tau (one a triplet) and weight (net step of each pair); returns (sum of hinge losses, updates).
+
+    left, right : Gram matrices whose elementwise product is <phi_r, phi_s>; the same array for distances.
+    """
+    loss, updates = 0.0, 0
+    first, second = constants[0], constants[1]
+    for t in range(triplets.shape[0]):
+        k, b = triplets[t, 0], triplets[t, 1]
+        gap = margin + sign * (values[k] - values[b])
+        loss += max(gap, 0.0)
+        i, j = classes[k], classes[b]
+        norm = squared_norm(lam2, mu2, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
+        step = step_size(code, gap, norm, C[t], first, second)
+        tau[t] = step
+        if step == 0.0:
+            continue
+        updates += 1
+        weight[k] += step
+        weight[b] -= step
+        for r in range(values.shape[0]):
+            c = classes[r]
+            plus = lam2 + mu2 if (c == i and c >= 0) else lam2
+            minus = lam2 + mu2 if (c == j and c >= 0) else lam2
+            values[r] -= sign * step * (
+                plus * np.float64(left[k, r]) * np.float64(right[k, r])
+                - minus * np.float64(left[b, r]) * np.float64(right[b, r])
+            )
+    return loss, updates
+
+
+@kernel
+def row_products(left, right):
+    """<left_r, right_r> for each row r, summed in float64."""
+    out = np.empty(left.shape[0])
+    for r in range(left.shape[0]):
+        total = 0.0
+        for s in range(left.shape[1]):
+            total += np.float64(left[r, s]) * np.float64(right[r, s])
+        out[r] = total
+    return out
+
+
+@kernel
+def differences(X, first, second, factor, out):
+    """Rows (x[first] - x[second]) * factor, the only points of a block that are ever gathered."""
+    for r in range(first.shape[0]):
+        i, j = first[r], second[r]
+        for s in range(X.shape[1]):
+            out[r, s] = (X[i, s] - X[j, s]) * factor
+
+
+@kernel
+def scaled_rows(X, rows, factor, out):
+    """Rows x[rows] * factor; an array of factors has one value a row."""
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        for s in range(X.shape[1]):
+            out[r, s] = X[i, s] * factor[r]
+
+
+@kernel
+def distance_norms(X, triplets, factor):
+    """(N_d, |a|^4, |b|^4) of each triplet in float64; N_d = (|a-b|^2 |a+b|^2 + (|a|^2-|b|^2)^2) / 2 (spec 6.1)."""
+    out = np.empty((triplets.shape[0], 3))
+    f4 = np.float64(factor) ** 4
+    for t in range(triplets.shape[0]):
+        p, q, n = triplets[t, 0], triplets[t, 1], triplets[t, 2]
+        aa, bb, minus, plus = 0.0, 0.0, 0.0, 0.0
+        for s in range(X.shape[1]):
+            x, y, z = np.float64(X[p, s]), np.float64(X[q, s]), np.float64(X[n, s])
+            a, b, c = x - y, x - z, z - y
+            aa += a * a
+            bb += b * b
+            minus += c * c
+            plus += (a + b) * (a + b)
+        out[t, 0] = 0.5 * f4 * (minus * plus + (aa - bb) * (aa - bb))
+        out[t, 1] = f4 * aa * aa
+        out[t, 2] = f4 * bb * bb
+    return out
+
+
+@kernel
+def similarity_norms(X, triplets, factor):
+    """|p|^2 times (|p+ - p-|^2, |p+|^2, |p-|^2) of each triplet in float64 (spec 7)."""
+    out = np.empty((triplets.shape[0], 3))
+    f4 = np.float64(factor) ** 4
+    for t in range(triplets.shape[0]):
+        p, q, n = triplets[t, 0], triplets[t, 1], triplets[t, 2]
+        pp, qq, nn, dd = 0.0, 0.0, 0.0, 0.0
+        for s in range(X.shape[1]):
+            x, y, z = np.float64(X[p, s]), np.float64(X[q, s]), np.float64(X[n, s])
+            pp += x * x
+            qq += y * y
+            nn += z * z
+            dd += (y - z) * (y - z)
+        out[t, 0] = f4 * pp * dd
+        out[t, 1] = f4 * pp * qq
+        out[t, 2] = f4 * pp * nn
+    return out
+
+
+@kernel
+def mean_squares(X, triplets, distances):
+    """Mean over triplets of (|a|^2 + |b|^2) / 2 for distances, of the points' mean |x|^2 for similarities."""
+    total = 0.0
+    for t in range(triplets.shape[0]):
+        p, q, n = triplets[t, 0], triplets[t, 1], triplets[t, 2]
+        aa, bb, cc = 0.0, 0.0, 0.0
+        for s in range(X.shape[1]):
+            x, y, z = np.float64(X[p, s]), np.float64(X[q, s]), np.float64(X[n, s])
+            if distances:
+                aa += (x - y) * (x - y)
+                bb += (x - z) * (x - z)
+            else:
+                aa += y * y
+                bb += z * z
+                cc += x * x
+        total += (aa + bb) / 2.0 if distances else (aa + bb + cc) / 3.0
+    return total / triplets.shape[0]

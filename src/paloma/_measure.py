@@ -1,0 +1,89 @@
+"""The measure axis: a pair feature phi(p, q) as a left and a right factor, a sign, stable squared norms (spec.md 0).
+
+distance    phi = (p - q)(p - q)^T, small is good, sigma = +1
+similarity  phi = p q^T, large is good, sigma = -1
+
+Every factor is multiplied by `factor`, the reciprocal of the data's scale, as it is gathered: X is never copied.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._kernels import stream, sweep
+from ._kernels.scratch import Scratch
+
+Array = NDArray[Any]
+
+
+class Measure(ABC):
+    """What a learner compares: gives a block of pairs as factors, and the squared norms of triplets."""
+
+    name: str
+    sign: float
+    symmetric: bool
+
+    @abstractmethod
+    def factors(
+        self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
+    ) -> tuple[Array, Array]:
+        """Rows l_r and r_r with phi_r = l_r r_r^T; the same array twice for a symmetric measure."""
+
+    @abstractmethod
+    def norms(self, X: Array, triplets: Array, factor: float) -> Array:
+        """(n_d, n_+, n_-) of each triplet, see `paloma._kernels.steps.squared_norm`."""
+
+    def scale(self, X: Array, triplets: Array) -> float:
+        """Root mean square of what the triplets compare: distances of their pairs, or norms of their points."""
+        mean = sweep.mean_squares(X, triplets, self.symmetric) if len(triplets) else 0.0
+        return float(np.sqrt(mean)) if mean > 0 else 1.0
+
+    @abstractmethod
+    def stream(self, *arguments: Any) -> tuple[float, int]:
+        """The fused per-triplet loop for small dimensions."""
+
+
+class Distance(Measure):
+    """d_M(p, q) = (p - q)^T M (p - q)."""
+
+    name, sign, symmetric = "distance", 1.0, True
+
+    def factors(
+        self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
+    ) -> tuple[Array, Array]:
+        rows = scratch.take("left", (len(anchors), X.shape[1]), X.dtype)
+        sweep.differences(X, anchors, candidates, X.dtype.type(factor), rows)
+        return rows, rows
+
+    def norms(self, X: Array, triplets: Array, factor: float) -> Array:
+        return sweep.distance_norms(X, triplets, factor)
+
+    def stream(self, *arguments: Any) -> tuple[float, int]:
+        return stream.stream_distance(*arguments)
+
+
+class Similarity(Measure):
+    """s_M(p, q) = p^T M q."""
+
+    name, sign, symmetric = "similarity", -1.0, False
+
+    def factors(
+        self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
+    ) -> tuple[Array, Array]:
+        scale = np.full(len(anchors), factor, X.dtype)
+        left = scratch.take("left", (len(anchors), X.shape[1]), X.dtype)
+        right = scratch.take("right", left.shape, X.dtype)
+        sweep.scaled_rows(X, anchors, scale, left)
+        sweep.scaled_rows(X, candidates, scale, right)
+        return left, right
+
+    def norms(self, X: Array, triplets: Array, factor: float) -> Array:
+        return sweep.similarity_norms(X, triplets, factor)
+
+    def stream(self, *arguments: Any) -> tuple[float, int]:
+        return stream.stream_similarity(*arguments)
+
+
+DISTANCE, SIMILARITY = Distance(), Similarity()

@@ -1,0 +1,6 @@
+"""How a model is held: dense matrices, and their read-out."""
+
+from .dense import Dense, gram
+from .metric import SHARED, UNSEEN, DenseMetric
+
+__all__ = ["SHARED", "UNSEEN", "Dense", "DenseMetric", "gram"]

@@ -1,0 +1,177 @@
+"""Dense matrices: the shared U and one L a class, which exists from the class's first update on."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas
+
+from .._kernels.dense import mirror_upper, move_towards, quadratic_rows
+from .._kernels.scratch import Scratch
+from .._kernels.sweep import row_products, scaled_rows
+from .._psd import project
+
+Array = NDArray[Any]
+
+
+class Dense:
+    """U and the stack of L. A class whose slot is -1 was never updated: its L is still the start.
+
+    Symmetric matrices are updated in their upper triangle alone, by symmetric rank-k products, and read by
+    triangular ones, half the work of general products; `settle` restores the lower triangle.
+    """
+
+    def __init__(self, start: Array, symmetric: bool) -> None:
+        self.start = start
+        self.symmetric = symmetric
+        self.shared = start.copy()
+        self.stack = np.empty((0, *start.shape), start.dtype)
+        self.slots = np.empty(0, np.int32)
+        self.n_slots = 0
+        self.mean: tuple[Array, Array] | None = None
+        self.n_means = 0
+        self._stale: set[int] = set()
+
+    # -- classes ---------------------------------------------------------------------------------------------
+
+    def slots_of(self, codes: Array) -> Array:
+        """Slot of each class code; -1 for class-free (-1) and for classes never updated."""
+        if not len(self.slots):
+            return np.full(codes.shape, -1, np.int32)
+        known = (codes >= 0) & (codes < len(self.slots))
+        return np.where(known, self.slots[np.where(known, codes, 0)], -1).astype(np.int32)
+
+    def ensure(self, codes: Array) -> Array:
+        """Give every class in `codes` a matrix of its own, at the start; returns the slots."""
+        new = np.unique(codes[(codes >= 0) & (self.slots_of(codes) < 0)])
+        if len(new):
+            self._grow(int(new[-1]) + 1, self.n_slots + len(new))
+            self.slots[new] = np.arange(self.n_slots, self.n_slots + len(new))
+            self.n_slots += len(new)
+        return self.slots_of(codes)
+
+    def _grow(self, n_codes: int, n_slots: int) -> None:
+        if n_codes > len(self.slots):
+            self.slots = np.concatenate([self.slots, np.full(n_codes - len(self.slots), -1, np.int32)])
+        if n_slots > len(self.stack):
+            room = max(n_slots, len(self.stack) + len(self.stack) // 4)
+            self.stack = _taller(self.stack, room, self.start)
+            if self.mean is not None:
+                self.mean = (self.mean[0], _taller(self.mean[1], room, self.start))
+
+    def local(self, code: int) -> Array:
+        """L of one class."""
+        slot = int(self.slots_of(np.array([code]))[0])
+        return self.start if slot < 0 else self.stack[slot]
+
+    # -- learning --------------------------------------------------------------------------------------------
+
+    def values(self, left: Array, right: Array, codes: Array, lam: float, mu: float, scratch: Scratch) -> Array:
+        """q_r = lam <U, phi_r> + mu <L_c(r), phi_r> of pairs sorted by class code, in float64 (spec 10)."""
+        out = lam * self._forms(self.shared, left, right, scratch) if lam else np.zeros(len(left))
+        if mu:
+            for code, part in _segments(codes):
+                if code >= 0:
+                    out[part] += mu * self._forms(self.local(code), left[part], right[part], scratch)
+        return out
+
+    def apply(
+        self, left: Array, right: Array, codes: Array, weight: Array, lam: float, mu: float, scratch: Scratch
+    ) -> None:
+        """Theta -= sum_r weight_r phi_r at U (times lam) and at L_c(r) (times mu), pairs sorted by class code."""
+        if lam:
+            self._subtract(self.shared, left, right, lam * weight, scratch)
+            self._stale.add(-1)
+        if mu:
+            self.ensure(codes[weight != 0])
+            for code, part in _segments(codes):
+                if code >= 0 and weight[part].any():
+                    self._subtract(self.local(code), left[part], right[part], mu * weight[part], scratch)
+                    self._stale.add(int(self.slots[code]))
+
+    def settle(self) -> None:
+        """Make the matrices that learning touched whole again."""
+        if self.symmetric:
+            for slot in self._stale:
+                mirror_upper(self.shared if slot < 0 else self.stack[slot])
+        self._stale.clear()
+
+    def _forms(self, matrix: Array, left: Array, right: Array, scratch: Scratch) -> Array:
+        product = scratch.take("product", left.shape, left.dtype)
+        if not self.symmetric:
+            np.matmul(left, matrix, out=product)
+            return row_products(product, right)
+        np.copyto(product, left)
+        trmm = blas.strmm if matrix.dtype == np.float32 else blas.dtrmm
+        trmm(1.0, matrix.T, product.T, lower=1, overwrite_b=1)
+        return quadratic_rows(product, left, matrix.diagonal())
+
+    def _subtract(self, matrix: Array, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
+        """matrix -= left^T diag(weight) right, in place; rows of weight 0 cost nothing."""
+        single = matrix.dtype == np.float32
+        if not self.symmetric:
+            rows = np.flatnonzero(weight)
+            scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
+            scaled_rows(left, rows, weight[rows].astype(left.dtype), scaled)
+            gemm = blas.sgemm if single else blas.dgemm
+            other = right if len(rows) == len(right) else right[rows]
+            gemm(-1.0, other.T, scaled.T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
+            return
+        syrk = blas.ssyrk if single else blas.dsyrk
+        for sign in (-1.0, 1.0):
+            rows = np.flatnonzero(sign * weight < 0)
+            if len(rows):
+                scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
+                scaled_rows(left, rows, np.sqrt(np.abs(weight[rows])).astype(left.dtype), scaled)
+                syrk(sign, scaled.T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
+
+    # -- projection and averaging ----------------------------------------------------------------------------
+
+    def project(self) -> None:
+        """P_+ of U and of every L, in place (psd policy `every n`)."""
+        self.settle()
+        self.shared[...] = project(self.shared)
+        for slot in range(self.n_slots):
+            self.stack[slot] = project(self.stack[slot])
+
+    def average(self, rate: float) -> None:
+        """Move the averaged iterates towards the current ones; the first call with rate 1 starts them."""
+        self.settle()
+        if self.mean is None:
+            self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
+        self.n_means += 1
+        move_towards(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
+        move_towards(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
+
+    def readout(self, code: int | None, averaged: bool) -> Array:
+        """U (code None) or L of a class, last iterate or average; never a copy."""
+        use_mean = averaged and self.mean is not None
+        if code is None:
+            return self.mean[0] if use_mean else self.shared  # type: ignore[index]
+        slot = int(self.slots_of(np.array([code]))[0])
+        if slot < 0:
+            return self.start
+        return self.mean[1][slot] if use_mean else self.stack[slot]  # type: ignore[index]
+
+
+def gram(rows: Array, out: Array) -> Array:
+    """rows rows^T by one symmetric rank-k product, mirrored, into `out`."""
+    syrk = blas.ssyrk if rows.dtype == np.float32 else blas.dsyrk
+    syrk(1.0, rows.T, trans=1, beta=0.0, c=out.T, lower=1, overwrite_c=1)
+    mirror_upper(out)
+    return out
+
+
+def _taller(stack: Array, room: int, start: Array) -> Array:
+    out = np.empty((room, *start.shape), start.dtype)
+    out[: len(stack)] = stack
+    out[len(stack) :] = start
+    return out
+
+
+def _segments(codes: Array) -> list[tuple[int, slice]]:
+    """(code, slice) of each run of equal codes."""
+    edges = np.flatnonzero(np.diff(codes)) + 1
+    starts = np.concatenate([[0], edges]) if len(codes) else edges
+    stops = np.concatenate([edges, [len(codes)]])
+    return [(int(codes[a]), slice(int(a), int(b))) for a, b in zip(starts, stops, strict=False)]

@@ -1,0 +1,92 @@
+"""The read-out of a model: M_c in the units of X, and what scoring and search need of it (spec.md 6.3 and 11).
+
+Class codes below zero name no class. UNSEEN is a class that was never updated, M = lam U + mu start; SHARED is the shared
+part by itself, M = U.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.sweep import row_products
+from .._locality import Locality
+
+Array = NDArray[Any]
+UNSEEN, SHARED = -1, -2
+
+
+class DenseMetric:
+    """Dense matrices, each built once and when first needed.
+
+    component : gives U (None) or L of a class code, after p.s.d. policy and averaging, in scaled units; and for a code
+        whether the class was ever updated.
+    """
+
+    def __init__(
+        self,
+        component: Callable[[int | None], Array],
+        updated: Callable[[Array], Array],
+        locality: Locality,
+        symmetric: bool,
+        start: Array,
+        factor: float,
+    ) -> None:
+        self._component, self._updated = component, updated
+        self.locality, self.symmetric = locality, symmetric
+        self._start = start
+        self._square = start.dtype.type(factor * factor)
+        self._matrices: dict[int, Array] = {}
+
+    def resolve(self, codes: Array) -> Array:
+        """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
+        if not self.locality.is_local:
+            return np.full(len(codes), SHARED, np.int32)
+        return np.where((codes < 0) | self._updated(codes), codes, UNSEEN).astype(np.int32)
+
+    def matrix(self, code: int) -> Array:
+        """M of a resolved code, in the units of X."""
+        if code not in self._matrices:
+            self._matrices[code] = self._build(code)
+        return self._matrices[code]
+
+    def start(self) -> Array:
+        """The matrix all parts start from, in the units of X."""
+        return self._start * self._square
+
+    def _build(self, code: int) -> Array:
+        shared = self._component(None)
+        if code == SHARED:
+            return shared * self._square
+        local = self._start if code == UNSEEN else self._component(code)
+        lam, mu = (shared.dtype.type(v) for v in (self.locality.lam, self.locality.mu))
+        return (lam * shared + mu * local) * self._square
+
+    def values(self, left: Array, right: Array, codes: Array) -> Array:
+        """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""
+        out = np.empty(len(left))
+        for code, rows in groups(self.resolve(codes)):
+            out[rows] = row_products(left[rows] @ self.matrix(code), right[rows])
+        return out
+
+    def item_side(self, X: Array, codes: Array) -> tuple[Array, Array]:
+        """M_c x and x^T M_c x of each item (spec 11)."""
+        mapped, constants = np.empty_like(X), np.empty(len(X))
+        for code, rows in groups(self.resolve(codes)):
+            part = X[rows]
+            mapped[rows] = part @ self.matrix(code).T
+            constants[rows] = row_products(part, mapped[rows])
+        return mapped, constants
+
+    def query_forms(self, Q: Array, codes: Array) -> Array:
+        """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""
+        forms = [row_products(Q @ self.matrix(int(code)), Q) for code in codes]
+        return np.stack(forms, axis=1) if forms else np.empty((len(Q), 0))
+
+
+def groups(codes: Array) -> list[tuple[int, Array]]:
+    """(code, row numbers) for each distinct code."""
+    order = np.argsort(codes, kind="stable")
+    edges = np.flatnonzero(np.diff(codes[order])) + 1
+    return [(int(codes[rows[0]]), rows) for rows in np.split(order, edges) if len(rows)]

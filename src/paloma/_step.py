@@ -1,0 +1,54 @@
+"""The step axis: words for people, integers and constants for kernels (spec.md section 1)."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._kernels import steps
+
+_CODES = {
+    "pa": steps.PA,
+    "pa1": steps.PA1,
+    "pa2": steps.PA2,
+    "smooth": steps.SMOOTH,
+    "logistic": steps.LOGISTIC,
+    "ramp": steps.RAMP,
+    "rescaled": steps.RESCALED,
+}
+# The constants each rule takes, with their defaults; rescaled's beta follows eta so that its loss tends to 1.
+_DEFAULTS: dict[str, dict[str, float | None]] = {
+    "smooth": {"gamma": 0.5},
+    "ramp": {"level": 2.0},
+    "rescaled": {"eta": 0.5, "beta": None},
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step rule as kernels take it."""
+
+    name: str
+    code: int
+    constants: NDArray[np.float64]
+
+    @classmethod
+    def parse(cls, name: str, params: dict[str, Any] | None) -> "Step":
+        """Check a rule's word and its constants; every constant must be a positive number."""
+        if name not in _CODES:
+            raise ValueError(f"step must be one of {sorted(_CODES)}, got {name!r}.")
+        known = _DEFAULTS.get(name, {})
+        given = dict(params or {})
+        if unknown := sorted(set(given) - set(known)):
+            raise ValueError(f"step={name!r} takes step_params {sorted(known) or 'none'}, got {unknown}.")
+        values = {**known, **given}
+        for key, value in values.items():
+            if value is not None and not (np.isscalar(value) and np.isfinite(value) and value > 0):
+                raise ValueError(f"step_params[{key!r}] must be a positive number, got {value!r}.")
+        if name == "rescaled" and values["beta"] is None:
+            values["beta"] = 1.0 / -math.expm1(-float(values["eta"]))  # type: ignore[arg-type]
+        constants = np.zeros(2)
+        constants[: len(values)] = list(values.values())
+        return cls(name, _CODES[name], constants)

@@ -1,0 +1,133 @@
+"""Every check on user data and every message about it: who, what was expected, what came, what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+Array = NDArray[Any]
+
+# Beyond these norms (in scaled units) |a|^4 leaves float64, or |a|^2 leaves float32.
+_LARGEST = {8: 1e70, 4: 1e17}
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """Undo every attribute set inside the block if it raises: a refused call leaves the estimator as it was."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+def name_of(estimator: Any) -> str:
+    return type(estimator).__name__
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
+    """X as float64 or float32 rows, finite, C-ordered; a copy only where conversion needs one."""
+    return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C")
+
+
+def check_queries(estimator: Any, X: Any, dtype: Any) -> Array:
+    """Rows for a fitted estimator, in the precision it learnt in."""
+    return validate_data(estimator, X, reset=False, dtype=dtype, order="C")
+
+
+def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Array:
+    """Labels, one for each of n rows, without NaN."""
+    labels = column_or_1d(y, warn=True)
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"{name_of(estimator)}: Input y contains NaN or infinity; labels must be finite.")
+    if labels.dtype.kind == "c":
+        raise ValueError(f"{name_of(estimator)}: complex labels are not supported. Complex data not supported.")
+    if len(labels) != n:
+        raise ValueError(f"{name_of(estimator)}: y has {len(labels)} labels for {n} {what}; give one for each.")
+    if labels.dtype.kind == "O":
+        labels = np.asarray(labels.tolist())
+        if labels.dtype.kind not in "USbiuf" or labels.ndim != 1:
+            raise ValueError(f"{name_of(estimator)}: labels must be numbers or strings of one kind.")
+    return labels
+
+
+def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
+    """(n, 3) row numbers inside X."""
+    array = np.asarray(triplets)
+    who = name_of(estimator)
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise ValueError(
+            f"{who}: triplets must be an int array (n, 3) of row numbers (anchor, positive, negative), or with X=None "
+            f"points (n, 3, d); got shape {array.shape}."
+        )
+    if array.size and array.dtype.kind not in "iu":
+        raise ValueError(f"{who}: triplets must be integer row numbers of X, got dtype {array.dtype}.")
+    if array.size and (array.min() < 0 or array.max() >= n_rows):
+        worst = int(array.min()) if array.min() < 0 else int(array.max())
+        raise ValueError(f"{who}: triplets must name rows 0 to {n_rows - 1} of X, got row {worst}.")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def check_points(estimator: Any, points: Any) -> tuple[Array, Array]:
+    """(n, 3, d) points as rows and the triplets that number them."""
+    array = np.asarray(points)
+    who = name_of(estimator)
+    if array.ndim != 3 or array.shape[1] != 3:
+        raise ValueError(
+            f"{who}: without X, triplets must be points of shape (n, 3, d), got shape {array.shape}. "
+            "Pass X to use row numbers."
+        )
+    flat = check_array(
+        array.reshape(-1, array.shape[2]), dtype=[np.float64, np.float32], order="C", estimator=who, input_name="triplets"
+    )
+    return flat, np.arange(len(flat)).reshape(-1, 3)
+
+
+def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
+    """One finite weight of at least 0 a triplet, or None."""
+    if weight is None:
+        return None
+    array = np.asarray(weight, np.float64)
+    if array.shape != (n,):
+        raise ValueError(
+            f"{name_of(estimator)}: triplet_weight must have one value for each of the {n} triplets, got shape {array.shape}."
+        )
+    if not np.isfinite(array).all() or (array < 0).any():
+        raise ValueError(f"{name_of(estimator)}: triplet_weight must be finite and not negative.")
+    return array
+
+
+def check_magnitude(estimator: Any, X: Array, factor: float) -> None:
+    """Refuse rows so large that a step would overflow."""
+    largest = float(np.abs(X).max(initial=0.0)) * factor * np.sqrt(X.shape[1])
+    if not largest < _LARGEST[X.dtype.itemsize]:
+        raise ValueError(
+            f"{name_of(estimator)}: values in X are too large, a step would overflow (largest row norm about "
+            f"{largest:.0e} in scaled units, limit {_LARGEST[X.dtype.itemsize]:.0e} for {X.dtype}). Scale the data first."
+        )
+
+
+def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False) -> None:
+    """A real number in [low, high], or (low, high]."""
+    ok = isinstance(value, Real) and not isinstance(value, bool) and low <= value <= high
+    if not ok or (open_low and value == low):
+        bounds = f"{'(' if open_low else '['}{low:g}, {high:g}]"
+        raise ValueError(f"{name} must be a number in {bounds}, got {value!r}.")
+
+
+def check_count(name: str, value: Any, low: int = 1) -> None:
+    """An integer of at least `low`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+        raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+
+
+def check_word(name: str, value: Any, words: tuple[Any, ...]) -> None:
+    """One of a few words."""
+    if not any(value is word or (isinstance(value, str) and value == word) for word in words):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}.")

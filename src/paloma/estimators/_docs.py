@@ -1,0 +1,51 @@
+"""The parameters that all learners share, documented once and put into each class's docstring."""
+
+COMMON = """\
+step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
+        The step rule, i.e. the loss: hinge (pa1, the paper's), hard margin (pa, ignores C), squared hinge (pa2), smooth
+        hinge, logistic, and two robust ones: ramp, which takes no step on a triplet whose loss reaches its level, and
+        the rescaled hinge, whose steps fade as the loss grows.
+    step_params : dict, optional
+        Constants of the rule: smooth {"gamma": .5}, ramp {"level": 2}, rescaled {"eta": .5, "beta": 1/(1-exp(-eta))}.
+    margin : float
+        The 1 of the hinge, in scaled units. Margin m from the start I with C is margin 1 from I/m with C/m: a larger
+        margin gives the data more say against the identity.
+    psd : {"never", "end", "step", "exact"} or int
+        When U and the L_c are made positive semidefinite: never; at read-out only (learning goes on from the raw
+        state); after each step, by one eigenpair; by exact constrained steps; or every n triplets.
+    scale : "auto" or None
+        "auto" divides X by one number, the root mean square of what the first triplets compare (distances of their
+        pairs; norms of their points for a similarity), so that C and margin suit any units. None takes X as it is.
+    average : "auto", True or False
+        Read out a running average of the iterates instead of the last one ("auto": not where a single pass of given
+        triplets is learnt). `shared_` and `local_` are always the last iterates.
+    init : "identity" or (d, d) array in the units of X
+        Where U and every L_c start.
+    unlabeled : label, optional
+        The label that marks rows without one, e.g. -1. They form no triplets of their own.
+    n_targets, n_impostors : int
+        Triplets from labels: nearest rows of the anchor's class, and at most so many nearest rows of other classes.
+    impostor_margin : float
+        How much farther than the farthest target an impostor may be, in units of the mean squared distance.
+    n_epochs : int
+        Passes of `fit` over the triplets.
+    remine : bool
+        Mine the triplets again before each further pass, under the shared metric as it is then.
+    early_stopping, validation_fraction : bool, float
+        Keep this fraction of the anchors back and stop when their triplets are no longer ranked better.
+    reservoir_size : int
+        Rows of each class that `partial_fit` remembers, to form triplets with.
+    block_size : int or "auto"
+        Triplets learnt in one block. It changes the speed, never the result.
+    random_state : int, RandomState or None
+        Order of the anchors, reservoir.
+    verbose : int
+        Above 0, a progress bar on stderr.
+
+    Attributes
+    ----------
+    shared_ : (d, d) array, the last iterate of U in scaled units.
+    local_ : (n_classes, d, d) array, L of classes_[k] likewise; empty for a global learner.
+    classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
+    n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
+"""

@@ -1,0 +1,140 @@
+"""Scores, matrices and search vectors of a fitted learner: everything that reads a model and never changes it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _validation as check
+from .._representation import SHARED, DenseMetric
+from .._search import LocalItems, majority
+from ._vectors import Balance, augmented_items, augmented_queries
+
+Array = NDArray[Any]
+
+
+class Scoring:
+    """The reading half of the learner protocol; `paloma.estimators.base.Learner` is the learning half."""
+
+    _model: Any
+    _measure: Any
+
+    def _metric(self) -> DenseMetric:
+        check_is_fitted(self)
+        averaged = self.average is not False  # type: ignore[attr-defined]
+        return self._model.readout(self._parts(), averaged)  # type: ignore[attr-defined]
+
+    def _rows(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return check.check_queries(self, X, self._model.state.start.dtype)
+
+    def _codes_of(self, y: Any, n: int, what: str) -> Array:
+        """Codes of candidates' labels: a class never seen is UNSEEN, no labels at all SHARED."""
+        if y is None:
+            return np.full(n, SHARED, np.int32)
+        labels = check.check_labels(self, y, n, what)
+        codes = self._model.labels.codes(labels)
+        if self.unlabeled is not None:  # type: ignore[attr-defined]
+            codes = np.where(labels == self.unlabeled, SHARED, codes).astype(np.int32)  # type: ignore[attr-defined]
+        return codes
+
+    def _scores(self, values: Array) -> Array:
+        """Larger is more similar: minus the signed root of a squared distance, or the bilinear value."""
+        return -np.sign(values) * np.sqrt(np.abs(values)) if self._measure.symmetric else values
+
+    def _pair_values(self, pairs: Any, y: Any, X: Any) -> Array:
+        metric = self._metric()
+        array = np.asarray(pairs)
+        if X is not None:
+            rows = self._rows(X)
+            if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
+                raise ValueError(f"pairs with X must be an int array (n, 2) of row numbers, got shape {array.shape}.")
+            if array.size and not (0 <= array.min() and array.max() < len(rows)):
+                raise ValueError(f"pairs must name rows 0 to {len(rows) - 1} of X.")
+            left, right = rows[array[:, 0]], rows[array[:, 1]]
+        else:
+            if array.ndim != 3 or array.shape[1] != 2:
+                raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
+            flat = self._rows(array.reshape(-1, array.shape[2]))
+            left, right = flat[0::2], flat[1::2]
+        codes = self._codes_of(y, len(left), "pairs")
+        if self._measure.symmetric:
+            left = right = left - right
+        return metric.values(left, right, codes)
+
+    def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+        """Similarity of pairs, larger is more similar.
+
+        Parameters
+        ----------
+        pairs : (n, 2, d) points (query, candidate), or (n, 2) row numbers of X.
+        y : classes of the candidates; None uses the shared part by itself. Global learners ignore it.
+        """
+        return self._scores(self._pair_values(pairs, y, X))
+
+    def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
+        """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
+        metric, rows = self._metric(), self._rows(X)
+        values = LocalItems(metric, rows, self._codes_of(y, len(rows), "rows of X")).all_values(self._rows(Q))
+        return self._scores(values if self._measure.symmetric else -values)
+
+    def metric_matrix(self, label: Any = None) -> Array:
+        """M_c in the units of X after p.s.d. policy and averaging; for None the shared U by itself."""
+        metric = self._metric()
+        code = SHARED if label is None else int(self._codes_of(np.array([label]), 1, "label")[0])
+        return metric.matrix(int(metric.resolve(np.array([code], np.int32))[0])).copy()
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy of leave-one-out 3-NN on these rows under the learnt metrics."""
+        metric, rows = self._metric(), self._rows(X)
+        labels = check.check_labels(self, y, len(rows))
+        if len(rows) < 2:
+            raise ValueError(f"{check.name_of(self)}.score needs at least 2 rows, got {len(rows)}.")
+        items = LocalItems(metric, rows, self._codes_of(labels, len(rows), "rows of X"))
+        distinct, numbers = np.unique(labels, return_inverse=True)
+        _, ids = items.search(rows, min(3, len(rows) - 1), own=np.arange(len(rows)))
+        return float((majority(numbers[ids]) == numbers).mean())
+
+    def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Fraction of triplets ranked right (positive nearer than negative); a tie counts as wrong."""
+        if X is None:
+            X, triplets = check.check_points(self, triplets)
+        rows = self._rows(X)
+        array = check.check_triplets(self, triplets, len(rows))
+        labels = None if y is None else check.check_labels(self, np.ravel(y), len(rows))  # type: ignore[arg-type]
+        scores = [
+            self.pair_score(array[:, [0, k]], None if labels is None else labels[array[:, k]], X=rows) for k in (1, 2)
+        ]
+        return float((scores[0] > scores[1]).mean()) if len(array) else 0.0
+
+    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
+        """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
+
+        With for_graph=True the balanced L2 form that graph indexes need, as fixed by the last
+        ``item_vectors(..., for_graph=True)``: a smaller Euclidean distance is a nearer item.
+        """
+        rows = self._rows(Q)
+        vectors = augmented_queries(self._metric(), rows, self._vector_codes())
+        if not for_graph:
+            return vectors
+        if self._model.balance is None:
+            raise ValueError("Call item_vectors(X, y, for_graph=True) first: the items fix the balance of the form.")
+        return self._model.balance.queries(vectors)
+
+    def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
+        """Vectors of items for any exhaustive inner-product search (spec 11), d + n_classes + 3 wide for a local distance.
+
+        With for_graph=True the balanced form for graph and IVF indexes under L2, one more column.
+        """
+        rows = self._rows(X)
+        codes = self._codes_of(y, len(rows), "rows of X")
+        vectors = augmented_items(self._metric(), rows, codes, self._vector_codes())
+        if not for_graph:
+            return vectors
+        self._model.balance = Balance.of(vectors, rows.shape[1])
+        return self._model.balance.items(vectors)
+
+    def _vector_codes(self) -> Array:
+        return self._model.labels.order.astype(np.int32)
+

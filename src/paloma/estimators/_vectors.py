@@ -1,0 +1,83 @@
+"""Local-metric search as one inner-product search (spec.md 11).
+
+-d(q, x) = 2 q^T M_c x - a_c(q) - x^T M_c x is the inner product of
+
+    query  [q, a_1(q), ..., a_k(q), a_U(q), a_0(q), 1]     a_c(q) = q^T M_c q; U the shared part, 0 the start
+    item   [2 M_c x, -onehot(c) or shares of U and start, -x^T M_c x].
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.sweep import row_products
+from .._representation import SHARED, UNSEEN, DenseMetric
+
+Array = NDArray[Any]
+
+
+def augmented_queries(metric: DenseMetric, Q: Array, codes: Array) -> Array:
+    """Query side for the classes of `codes`, in this order; a similarity needs the queries alone."""
+    if not metric.symmetric:
+        return Q.copy()
+    forms = [metric.query_forms(Q, np.array([SHARED]))]
+    if metric.locality.is_local:
+        start = row_products(Q @ metric.start(), Q)[:, None]
+        forms = [metric.query_forms(Q, metric.resolve(codes)), *forms, start]
+    return np.hstack([Q, *forms, np.ones((len(Q), 1))]).astype(Q.dtype)
+
+
+def augmented_items(metric: DenseMetric, X: Array, codes: Array, order: Array) -> Array:
+    """Item side; `codes` of the items, `order` the classes as the queries list them."""
+    mapped, constants = metric.item_side(X, codes)
+    if not metric.symmetric:
+        return mapped
+    resolved = metric.resolve(codes)
+    if not metric.locality.is_local:
+        shares = np.ones((len(X), 1))
+    else:
+        shares = np.zeros((len(X), len(order) + 2))
+        column = np.argsort(order)
+        known = np.flatnonzero(resolved >= 0)
+        shares[known, column[resolved[known]]] = 1.0
+        shares[resolved == SHARED, -2] = 1.0
+        shares[resolved == UNSEEN, -2:] = metric.locality.lam, metric.locality.mu
+    return np.hstack([2.0 * mapped, -shares, -constants[:, None]]).astype(X.dtype)
+
+
+@dataclass
+class Balance:
+    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled to the spread of the first d.
+
+    The query takes the inverse factors; dropping a constant of the query does not change the order. A last column
+    sqrt(Phi - |v|^2) turns inner products into Euclidean distances.
+    """
+
+    centre: Array
+    spread: Array
+    phi: float
+
+    @classmethod
+    def of(cls, vectors: Array, d: int) -> Self:
+        """Fix centre, spread and Phi from the items as they are published."""
+        centre, spread = np.zeros(vectors.shape[1]), np.ones(vectors.shape[1])
+        if vectors.shape[1] > d:
+            extra = vectors[:, d:].astype(np.float64)
+            deviation = extra.std(axis=0)
+            typical = float(vectors[:, :d].std(axis=0, dtype=np.float64).mean()) or 1.0
+            centre[d:] = extra.mean(axis=0)
+            spread[d:] = np.where(deviation > 0, deviation / typical, 1.0)
+        balanced = (vectors - centre) / spread
+        return cls(centre, spread, float(np.square(balanced).sum(axis=1).max(initial=0.0)) * 1.05)
+
+    def items(self, vectors: Array) -> Array:
+        """Balanced item vectors; one longer than Phi allows is cut off at 0 in the last column."""
+        balanced = (vectors - self.centre) / self.spread
+        rest = np.sqrt(np.maximum(self.phi - np.square(balanced).sum(axis=1), 0.0))
+        return np.hstack([balanced, rest[:, None]]).astype(vectors.dtype)
+
+    def queries(self, vectors: Array) -> Array:
+        """Balanced query vectors."""
+        return np.hstack([vectors * self.spread, np.zeros((len(vectors), 1))]).astype(vectors.dtype)

@@ -1,0 +1,130 @@
+"""Distance learners: (p - q)^T M (p - q)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import eigh
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from .. import _validation as check
+from .._locality import Locality
+from .._measure import DISTANCE, Measure
+from .base import Learner
+
+Array = NDArray[Any]
+
+
+class SharedMetric:
+    """Mahalanobis distance of two vectors under the shared part, independent of the learner and picklable."""
+
+    def __init__(self, components: Array) -> None:
+        self.components = components
+
+    def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
+        difference = self.components @ (np.asarray(u) - np.asarray(v))
+        value = float(difference @ difference)
+        return value if squared else float(np.sqrt(value))
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner):
+    """What every distance learner adds to the protocol: distances, and the shared part as a linear map."""
+
+    psd: str | int = "end"
+
+    _measure: ClassVar[Measure] = DISTANCE
+
+    def pair_distance(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+        """Distances of pairs (query, candidate), rooted and clipped at 0; y are the classes of the candidates."""
+        return np.sqrt(np.maximum(self._pair_values(pairs, y, X), 0.0))
+
+    def get_mahalanobis_matrix(self) -> Array:
+        """components_^T components_: the shared part made p.s.d., in the units of X."""
+        components = self.components_
+        return components.T @ components
+
+    @property
+    def components_(self) -> Array:
+        """(d, d) linear map whose Euclidean distances are those of the shared part."""
+        values, vectors = eigh(self.metric_matrix())
+        return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T[::-1])
+
+    def transform(self, X: ArrayLike) -> Array:
+        """X under the shared part: Euclidean distances of the result are distances under U."""
+        return self._rows(X) @ self.components_.T
+
+    def get_metric(self) -> Callable[..., float]:
+        """f(u, v, squared=False) under the shared part; picklable."""
+        return SharedMetric(self.components_)
+
+    def _remining_rows(self, X: Array) -> Array:
+        return self.transform(X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_features_in_)  # type: ignore[attr-defined]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ODML(DistanceLearner):
+    """Online distance metric learning with one metric for all classes (Wu et al. 2016).
+
+    Each triplet asks for d_M(p, p+) + 1 <= d_M(p, p-), d_M(p, q) = (p - q)^T M (p - q), and the step from M is
+    M -= tau (aa^T - bb^T), a = p - p+, b = p - p-, tau = min(C, loss / |aa^T - bb^T|^2).
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness: the largest step. With scale="auto" useful values lie between .003 and .3.
+    {common}
+    Examples
+    --------
+    >>> from paloma import ODML
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = ODML(random_state=0).fit(scale(X), y)
+    >>> print(f"{metric.score(scale(X), y):.2f}")
+    0.99
+    """
+
+    def _locality(self) -> Locality:
+        return Locality.shared()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LODML(DistanceLearner):
+    """Local online distance metric learning: one metric a class on top of a shared one (the paper, section 3.1).
+
+    M_c = lam U + mu L_c, mu = 1 - lam. The metric of a pair is that of the candidate's class, so queries need no label:
+    d(q, x) = (q - x)^T M_{y(x)} (q - x). A triplet whose positive has class i and whose negative has class j moves
+    U -= tau lam (aa^T - bb^T), L_i -= tau mu aa^T, L_j += tau mu bb^T, with a = p - p+, b = p - p-.
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness: the largest step. With scale="auto" useful values lie between .003 and .3.
+    lam : float in [0, 1]
+        Weight of the shared part. 1 is ODML, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
+        C' = C (lam^2 + mu^2) matter for the M_c, so a fixed C is not comparable over lam: when you search over lam,
+        search over C as well.
+    {common}
+    Examples
+    --------
+    >>> from paloma import LODML
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = LODML(random_state=0).fit(scale(X), y)
+    >>> print(f"{metric.score(scale(X), y):.2f}")
+    0.99
+    """
+
+    lam: float = 0.5
+
+    def _locality(self) -> Locality:
+        check.check_real("lam", self.lam, 0.0, 1.0)
+        return Locality.per_class(self.lam)

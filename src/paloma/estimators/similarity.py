@@ -1,0 +1,88 @@
+"""Similarity learners: p^T M q."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _validation as check
+from .._locality import Locality
+from .._measure import SIMILARITY, Measure
+from .base import Learner
+
+Array = NDArray[Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SimilarityLearner(Learner):
+    """What every similarity learner has; the protocol of `Learner` needs nothing more."""
+
+    _measure: ClassVar[Measure] = SIMILARITY
+
+    def _remining_rows(self, X: Array) -> Array:
+        return np.hstack([X, X @ self.metric_matrix().T])
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class OASIS(SimilarityLearner):
+    """Online similarity learning, one bilinear form for all classes (Chechik et al. 2010).
+
+    Each triplet asks for s(p, p+) >= s(p, p-) + 1, s(p, q) = p^T W q, and the step is W += tau p (p+ - p-)^T with
+    tau = min(C, loss / (|p|^2 |p+ - p-|^2)). A similarity is not translation invariant: put
+    `paloma.preprocessing.UnitRows` in front of it.
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness: the largest step.
+    {common}
+    Examples
+    --------
+    >>> from paloma import OASIS
+    >>> from paloma.preprocessing import UnitRows
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_wine(return_X_y=True)
+    >>> rows = UnitRows().fit_transform(scale(X))
+    >>> print(f"{OASIS(random_state=0).fit(rows, y).score(rows, y):.2f}")
+    0.98
+    """
+
+    def _locality(self) -> Locality:
+        return Locality.shared()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class LOSL(SimilarityLearner):
+    """Local online similarity learning: one bilinear form a class on top of a shared one (the paper, section 3.2).
+
+    M_c = lam U + mu L_c, mu = 1 - lam, and s(q, x) = q^T M_{y(x)} x with the class of the candidate x. A triplet whose
+    positive has class i and whose negative has class j moves U += tau lam p (p+ - p-)^T, L_i += tau mu p p+^T,
+    L_j -= tau mu p p-^T. Put `paloma.preprocessing.UnitRows` in front of it.
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness: the largest step.
+    lam : float in [0, 1]
+        Weight of the shared part. 1 is OASIS, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
+        C' = C (lam^2 + mu^2) matter for the M_c: when you search over lam, search over C as well.
+    {common}
+    Examples
+    --------
+    >>> from paloma import LOSL
+    >>> from paloma.preprocessing import UnitRows
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> X, y = load_wine(return_X_y=True)
+    >>> rows = UnitRows().fit_transform(scale(X))
+    >>> print(f"{LOSL(random_state=0).fit(rows, y).score(rows, y):.2f}")
+    0.98
+    """
+
+    lam: float = 0.5
+
+    def _locality(self) -> Locality:
+        check.check_real("lam", self.lam, 0.0, 1.0)
+        return Locality.per_class(self.lam)

@@ -1,0 +1,5 @@
+"""Nearest neighbours under learnt metrics."""
+
+from .classifier import MetricKNeighborsClassifier
+
+__all__ = ["MetricKNeighborsClassifier"]
