@@ -104,15 +104,24 @@ class LocalItems:
         distinct, columns = np.unique(self.codes, return_inverse=True)
         d = X.shape[1]
         self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype) if metric.symmetric else np.zeros(d, X.dtype)
-        mapped, constants = metric.item_side(X - self.centre if metric.symmetric else X, self.codes)
+        self.mapped, self.constants = metric.item_side(X - self.centre if metric.symmetric else X, self.codes)
+        self.distinct, self.columns = distinct, columns.astype(np.int32)
+        if not metric.symmetric:
+            self.constants[:] = 0.0
 
-        def table(rows: Array) -> Array:
-            return metric.query_forms(rows, distinct) if metric.symmetric else np.zeros((len(rows), len(distinct)))
+    @property
+    def items(self) -> Items:
+        """The item side of the search, over the arrays held here."""
+        alpha = -2.0 if self.metric.symmetric else -1.0
+        return Items(len(self.X), self._mapped, alpha, self._table, self.columns, self.constants)
 
-        self.items = Items(
-            len(X), lambda a, b: mapped[a:b], -2.0 if metric.symmetric else -1.0, table,
-            columns.astype(np.int32), constants if metric.symmetric else np.zeros(len(X)),
-        )  # fmt: skip
+    def _mapped(self, start: int, stop: int) -> Array:
+        return self.mapped[start:stop]
+
+    def _table(self, rows: Array) -> Array:
+        if self.metric.symmetric:
+            return self.metric.query_forms(rows, self.distinct)
+        return np.zeros((len(rows), len(self.distinct)))
 
     def search(self, Q: Array, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""

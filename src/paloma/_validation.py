@@ -49,7 +49,7 @@ def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Arr
     if labels.dtype.kind == "c":
         raise ValueError(f"{name_of(estimator)}: complex labels are not supported. Complex data not supported.")
     if len(labels) != n:
-        raise ValueError(f"{name_of(estimator)}: y has {len(labels)} labels for {n} {what}; give one for each.")
+        raise ValueError(f"{name_of(estimator)}: inconsistent lengths, y has {len(labels)} labels for {n} {what}.")
     if labels.dtype.kind == "O":
         labels = np.asarray(labels.tolist())
         if labels.dtype.kind not in "USbiuf" or labels.ndim != 1:

@@ -4,7 +4,6 @@ Class codes below zero name no class. UNSEEN is a class that was never updated, 
 part by itself, M = U.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,38 +11,27 @@ from numpy.typing import NDArray
 
 from .._kernels.sweep import row_products
 from .._locality import Locality
+from .._psd import project
+from .dense import Dense
 
 Array = NDArray[Any]
 UNSEEN, SHARED = -1, -2
 
 
 class DenseMetric:
-    """Dense matrices, each built once and when first needed.
+    """Dense matrices, each built once and when first needed, after p.s.d. projection (`cone`) and averaging."""
 
-    component : gives U (None) or L of a class code, after p.s.d. policy and averaging, in scaled units; and for a code
-        whether the class was ever updated.
-    """
-
-    def __init__(
-        self,
-        component: Callable[[int | None], Array],
-        updated: Callable[[Array], Array],
-        locality: Locality,
-        symmetric: bool,
-        start: Array,
-        factor: float,
-    ) -> None:
-        self._component, self._updated = component, updated
-        self.locality, self.symmetric = locality, symmetric
-        self._start = start
-        self._square = start.dtype.type(factor * factor)
+    def __init__(self, state: Dense, locality: Locality, cone: bool, averaged: bool, factor: float) -> None:
+        self._state, self._cone, self._averaged = state, cone, averaged
+        self.locality, self.symmetric = locality, state.symmetric
+        self._square = state.start.dtype.type(factor * factor)
         self._matrices: dict[int, Array] = {}
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
         if not self.locality.is_local:
             return np.full(len(codes), SHARED, np.int32)
-        return np.where((codes < 0) | self._updated(codes), codes, UNSEEN).astype(np.int32)
+        return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
 
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
@@ -53,15 +41,19 @@ class DenseMetric:
 
     def start(self) -> Array:
         """The matrix all parts start from, in the units of X."""
-        return self._start * self._square
+        return self._state.start * self._square
 
     def _build(self, code: int) -> Array:
         shared = self._component(None)
         if code == SHARED:
             return shared * self._square
-        local = self._start if code == UNSEEN else self._component(code)
+        local = self._state.start if code == UNSEEN else self._component(code)
         lam, mu = (shared.dtype.type(v) for v in (self.locality.lam, self.locality.mu))
         return (lam * shared + mu * local) * self._square
+
+    def _component(self, code: int | None) -> Array:
+        matrix = self._state.readout(code, self._averaged)
+        return project(matrix) if self._cone else matrix
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from .._learner import Parts, Stream, Tally, learn
 from .._locality import Labels
-from .._psd import project
 from .._representation import Dense, DenseMetric
 from ..triplets import Reservoir
 from ._vectors import Balance
@@ -32,9 +31,6 @@ class Model:
     updates: int = 0
     metric: DenseMetric | None = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "metric": None}
 
     @property
     def factor(self) -> float:
@@ -63,18 +59,6 @@ class Model:
     def readout(self, parts: Parts, averaged: bool) -> DenseMetric:
         """The metric in the units of X after p.s.d. policy and averaging; kept until learning goes on."""
         if self.metric is None:
-            state = self.state
-
-            def component(code: int | None) -> Array:
-                matrix = state.readout(code, averaged)
-                return project(matrix) if parts.psd.at_readout else matrix
-
-            self.metric = DenseMetric(
-                component,
-                lambda codes: state.slots_of(codes) >= 0,
-                parts.locality,
-                state.symmetric,
-                state.start,
-                self.factor,
-            )
+            cone = parts.psd.at_readout
+            self.metric = DenseMetric(self.state, parts.locality, cone, averaged, self.factor)
         return self.metric

@@ -207,6 +207,7 @@ class Learner(Scoring, BaseEstimator):
             raise ValueError(f"{check.name_of(self)}: triplet_weight goes with triplets; rows have no weights.")
         if triplets is not None:
             weight = check.check_weight(self, weight, len(triplets))
+        self._start(X.shape[1], X.dtype, 1.0)
         if self.scale is None or X.dtype == np.float64:
             check.check_magnitude(self, X, 1.0)
         return X, y, triplets, weight
@@ -329,7 +330,7 @@ class Learner(Scoring, BaseEstimator):
         """(n_classes, d, d): L of classes_[k], the raw last iterates in scaled units; empty for a global learner."""
         check_is_fitted(self)
         state, labels = self._model.state, self._model.labels
-        if not self._locality().is_local:
+        if not hasattr(self, "lam"):
             return np.empty((0, *state.start.shape), state.start.dtype)
         return np.array([state.local(int(code)) for code in labels.order]).reshape(-1, *state.start.shape)
 

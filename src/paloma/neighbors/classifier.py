@@ -24,7 +24,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     metric : learner, optional
-        None is ``LODML()``. A fitted learner is used as it is (also inside FrozenEstimator); an unfitted one is cloned
+        None is ``LODML(random_state=0)``. A fitted learner is used as it is (also inside FrozenEstimator); an unfitted one is cloned
         and fitted on the rows given to `fit`.
     n_neighbors : int
         Neighbours that vote. A tie goes to the class of the nearest among the tied.
@@ -66,7 +66,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
-        metric = LODML() if self.metric is None else self.metric
+        metric = LODML(random_state=0) if self.metric is None else self.metric
         if not isinstance(_learner_of(metric), Learner):
             raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
         if _learner_of(metric).__sklearn_is_fitted__():
@@ -95,11 +95,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[majority(self._numbers[ids])]
 
     def predict_proba(self, Q: ArrayLike) -> Array:
-        """Share of each class among the neighbours."""
+        """Share of each class among the neighbours; the class predicted stands out by 1e-9 where votes are tied."""
         check_is_fitted(self)
-        ids = self.kneighbors(Q, return_distance=False)
-        votes = self._numbers[ids][:, :, None] == np.arange(len(self.classes_))
-        return votes.mean(axis=1)
+        numbers = self._numbers[self.kneighbors(Q, return_distance=False)]
+        columns = np.arange(len(self.classes_))
+        shares = (numbers[:, :, None] == columns).mean(axis=1)
+        return (1.0 - 1e-9) * shares + 1e-9 * (majority(numbers)[:, None] == columns)
 
 
 def _learner_of(metric: Any) -> Any:

@@ -1,0 +1,128 @@
+"""scikit-learn's checks, and ours, on every estimator that paloma exports: tested because it exists."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pandas as pd
+import paloma
+import pytest
+from paloma.preprocessing import UnitRows
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_iris, load_wine
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+EXPORTED = [getattr(paloma, name) for name in paloma.__all__ if inspect.isclass(getattr(paloma, name))]
+LEARNERS = [c for c in EXPORTED if hasattr(c, "pair_score")]
+DISTANCES = [c for c in LEARNERS if hasattr(c, "pair_distance")]
+X, Y = load_iris(return_X_y=True)
+X = scale(X) + 1e-3 * np.random.default_rng(0).normal(size=X.shape)  # iris repeats rows: ties would hide errors
+
+
+@parametrize_with_checks([c() for c in EXPORTED if issubclass(c, BaseEstimator)])
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", EXPORTED)
+def test_documented(kind):
+    assert "Parameters" in kind.__doc__
+    assert "Examples" in kind.__doc__
+    assert "{common}" not in kind.__doc__
+    for name in inspect.signature(kind).parameters:
+        assert name in kind.__doc__, name
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_units_do_not_matter(kind):
+    small, large = (kind(random_state=0).fit(X * unit, Y) for unit in (1.0, 1000.0))
+    for label in (None, *small.classes_):
+        np.testing.assert_allclose(large.metric_matrix(label) * 1e6, small.metric_matrix(label), rtol=1e-6, atol=1e-8)
+    assert large.score(X * 1000, Y) == small.score(X, Y)
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_translation_does_not_matter(kind):
+    here, there = (kind(random_state=0).fit(X + shift, Y) for shift in (0.0, 64.0))
+    assert there.scale_ == pytest.approx(here.scale_, rel=1e-12)
+    np.testing.assert_allclose(there.metric_matrix(), here.metric_matrix(), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_same_seed_same_result(kind):
+    one, two = (kind(random_state=3).fit(X, Y) for _ in range(2))
+    np.testing.assert_array_equal(one.shared_, two.shared_)
+    np.testing.assert_array_equal(one.local_, two.local_)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_float32_stays_float32(kind):
+    model = kind(random_state=0).fit(X.astype(np.float32), Y)
+    assert model.shared_.dtype == model.metric_matrix().dtype == np.float32
+    assert model.query_vectors(X.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_frames_names_and_read_only_arrays(kind):
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    models = [kind(random_state=0).fit(data, Y) for data in (X, frame, frozen)]
+    assert list(models[1].feature_names_in_) == ["a", "b", "c", "d"]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.shared_, models[0].shared_)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_pickle_goes_on_exactly(kind):
+    model = kind(random_state=0).partial_fit(X[::2], Y[::2])
+    copy = pickle.loads(pickle.dumps(model))
+    for each in (model, copy):
+        each.partial_fit(X[1::2], Y[1::2])
+    np.testing.assert_array_equal(copy.shared_, model.shared_)
+    np.testing.assert_array_equal(copy.local_, model.local_)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_grid_search_on_a_learner(kind):
+    search = GridSearchCV(kind(random_state=0), {"C": [0.01, 0.1]}, cv=3).fit(X, Y)
+    assert search.best_score_ > 0.8
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_classifier_in_a_pipeline_under_search(kind):
+    X, Y = load_wine(return_X_y=True)
+    model = make_pipeline(StandardScaler(), UnitRows(), paloma.MetricKNeighborsClassifier(kind(random_state=0)))
+    search = GridSearchCV(model, {"metrickneighborsclassifier__n_neighbors": [1, 3]}, cv=3)
+    assert search.fit(X, Y).best_score_ > 0.9
+    assert cross_val_score(model, X, Y, cv=3).mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_a_fitted_metric_is_used_as_it_is(kind):
+    metric = kind(random_state=0).fit(X, Y)
+    before = metric.shared_.copy()
+    plain, frozen = (
+        paloma.MetricKNeighborsClassifier(m).fit(X[::2], Y[::2]) for m in (metric, FrozenEstimator(metric))
+    )
+    np.testing.assert_array_equal(plain.predict(X), frozen.predict(X))
+    np.testing.assert_array_equal(metric.shared_, before)
+    assert not clone(metric).__sklearn_is_fitted__()
+
+
+@pytest.mark.parametrize("kind", DISTANCES)
+def test_transform_as_in_metric_learn(kind):
+    metric = kind(random_state=0).fit(X, Y).set_output(transform="pandas")
+    Z = metric.transform(X)
+    assert list(Z.columns) == [f"{kind.__name__.lower()}{k}" for k in range(4)]
+    pairs = np.stack([X[:50], X[50:100]], axis=1)
+    direct = np.linalg.norm(Z.to_numpy()[:50] - Z.to_numpy()[50:100], axis=1)
+    np.testing.assert_allclose(metric.pair_distance(pairs), direct, rtol=1e-9)
+    f = pickle.loads(pickle.dumps(metric.get_metric()))
+    assert f(X[0], X[50]) == pytest.approx(direct[0])
+    assert f(X[0], X[50], squared=True) == pytest.approx(direct[0] ** 2)
+    np.testing.assert_allclose(metric.get_mahalanobis_matrix(), metric.metric_matrix(), atol=1e-10)
