@@ -1,0 +1,1 @@
+"""The paper's experiments, and the demonstration of the command line."""

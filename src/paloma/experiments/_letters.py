@@ -1,0 +1,124 @@
+"""The paper's protocol on Letters (section 4): random splits, one triplet set a split, 3-NN on the rest."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
+
+from .._progress import Advance
+from ..datasets import load_letters
+from ..estimators import LODML, LOSL, OASIS, ODML
+from ..neighbors import MetricKNeighborsClassifier
+from ..preprocessing import UnitRows
+from ..triplets import targets_impostors
+
+Array = NDArray[Any]
+
+EUCLID = "Euclid"
+LEARNERS = {"OASIS": OASIS, "LOSL": LOSL, "ODML": ODML, "LODML": LODML}
+SIMILARITIES = ("OASIS", "LOSL")
+N_NEIGHBORS = 3
+FRACTIONS = (0.3, 0.7)
+
+
+@dataclass
+class Split:
+    """Training and test rows, standardised on the training rows, and the triplets that every learner gets."""
+
+    train: Array
+    train_labels: Array
+    test: Array
+    test_labels: Array
+    triplets: Array
+
+    def rows_for(self, name: str) -> tuple[Array, Array]:
+        """Training and test rows as this learner takes them: a similarity needs rows on the unit sphere."""
+        if name not in SIMILARITIES:
+            return self.train, self.test
+        scaler = UnitRows().fit(self.train)
+        return scaler.transform(self.train), scaler.transform(self.test)
+
+
+@dataclass
+class Result:
+    """Accuracy and seconds of fit of one learner at one training fraction, a value for each split."""
+
+    learner: str
+    fraction: float
+    accuracies: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+def some_rows(n_rows: int | None, seed: int) -> tuple[Array, Array]:
+    """Letters, or a random part of it."""
+    X, y = load_letters(return_X_y=True)
+    if n_rows is None or n_rows >= len(X):
+        return X, y
+    chosen = np.random.default_rng(seed).choice(len(X), n_rows, replace=False)
+    return X[chosen], y[chosen]
+
+
+def split(X: Array, y: Array, fraction: float, seed: int) -> Split:
+    """A random split; the seed also orders the triplets."""
+    train, test, train_labels, test_labels = train_test_split(X, y, train_size=fraction, random_state=seed)
+    scaler = StandardScaler().fit(train)
+    train, test = scaler.transform(train), scaler.transform(test)
+    triplets = targets_impostors(train, train_labels, random_state=seed)
+    return Split(train, train_labels, test, test_labels, triplets)
+
+
+def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: Array) -> float:
+    """3-NN accuracy on the queries under a fitted metric."""
+    model = MetricKNeighborsClassifier(metric, n_neighbors=N_NEIGHBORS).fit(rows, labels)
+    return float(model.score(queries, answers))
+
+
+def euclid_accuracy(data: Split) -> float:
+    """3-NN accuracy without any learning."""
+    model = KNeighborsClassifier(N_NEIGHBORS).fit(data.train, data.train_labels)
+    return float(model.score(data.test, data.test_labels))
+
+
+def measure(name: str, data: Split, seed: int) -> tuple[float, float]:
+    """Accuracy and seconds of fit of one learner, with its default parameters, on one split."""
+    if name == EUCLID:
+        return euclid_accuracy(data), 0.0
+    rows, queries = data.rows_for(name)
+    metric = LEARNERS[name](random_state=seed)
+    begin = perf_counter()
+    metric.fit(rows, data.train_labels, triplets=data.triplets)
+    seconds = perf_counter() - begin
+    return accuracy(metric, rows, data.train_labels, queries, data.test_labels), seconds
+
+
+def warm_up(X: Array, y: Array) -> None:
+    """Compile what the learners run on a few rows, so that compilation is not measured as learning."""
+    small = split(X[:400], y[:400], 0.5, 0)
+    for name in LEARNERS:
+        measure(name, small, 0)
+
+
+def compare(X: Array, y: Array, n_splits: int, seed: int, advance: Advance) -> list[Result]:
+    """Every learner at every training fraction, over random splits."""
+    results = {(f, name): Result(name, f) for f in FRACTIONS for name in (EUCLID, *LEARNERS)}
+    for number, fraction in _runs(n_splits):
+        data = split(X, y, fraction, seed + number)
+        for name in (EUCLID, *LEARNERS):
+            advance(0, f"{name}, {fraction:.0%}, split {number + 1}")
+            value, seconds = measure(name, data, seed)
+            results[fraction, name].accuracies.append(value)
+            results[fraction, name].seconds.append(seconds)
+            advance(1)
+    return list(results.values())
+
+
+def _runs(n_splits: int) -> Iterator[tuple[int, float]]:
+    for number in range(n_splits):
+        for fraction in FRACTIONS:
+            yield number, fraction
