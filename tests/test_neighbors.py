@@ -1,0 +1,272 @@
+"""Nearest neighbours under local metrics against the literal search; scores, votes and search vectors."""
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+
+import reference
+from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier, _search
+from paloma._search import majority
+
+MEASURE = {ODML: "distance", LODML: "distance", OASIS: "similarity", LOSL: "similarity"}
+LOCAL = [LODML, LOSL]
+LABELS = np.array(["blue", "green", "red", "teal"])
+
+
+def problem(n=60, d=5, seed=0, offset=0.0, dtype=float):
+    rng = np.random.default_rng(seed)
+    y = LABELS[rng.permutation(n) % len(LABELS)]
+    X = rng.normal(size=(n, d)) + (y[:, None] == LABELS[:d]) @ np.eye(len(LABELS), d)
+    return (X + offset).astype(dtype), y
+
+
+X, Y = problem()
+Q = problem(25, seed=1)[0]
+
+
+def fitted(kind, X=X, y=Y, **parameters):
+    """A metric that has moved well away from the identity."""
+    metric = kind(random_state=0, C=0.3, n_epochs=2, **parameters).fit(X, y)
+    assert not np.allclose(metric.shared_, np.eye(X.shape[1]), atol=0.05)
+    return metric
+
+
+def matrices(metric):
+    return {label: metric.metric_matrix(label).astype(float) for label in LABELS}
+
+
+def literal_values(metric, Q=Q, X=X, y=Y):
+    """(n_queries, n_items): squared distances or similarities, in float64."""
+    arrays = (A.astype(float) for A in (Q, X))
+    return reference.local_values(MEASURE[type(metric)], matrices(metric), *arrays, y)
+
+
+def signed_root(metric, values):
+    """pair_score of the raw values."""
+    return -np.sign(values) * np.sqrt(abs(values)) if MEASURE[type(metric)] == "distance" else values
+
+
+@pytest.fixture(params=[(512, 2048), (4, 7), (1, 1)], ids=["one tile", "tiles", "tiles of one"])
+def tiles(request, monkeypatch):
+    monkeypatch.setattr(_search, "QUERY_TILE", request.param[0])
+    monkeypatch.setattr(_search, "ITEM_TILE", request.param[1])
+
+
+# --- search ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("k", [1, 3, 8, 60])
+@pytest.mark.parametrize("psd", ["end", "never"])
+@pytest.mark.parametrize("kind", MEASURE)
+def test_neighbours_equal_the_literal_ones(kind, psd, k):
+    metric = fitted(kind, psd=psd)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=k).fit(X, Y)
+    values, ids = reference.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, k)
+    found, rows = model.kneighbors(Q)
+    np.testing.assert_array_equal(rows, ids)
+    expected = np.sqrt(np.maximum(values, 0)) if MEASURE[kind] == "distance" else values
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(model.kneighbors(Q, return_distance=False), ids)
+    predicted = reference.local_predict(MEASURE[kind], matrices(metric), Q, X, Y, k)
+    np.testing.assert_array_equal(model.predict(Q), predicted)
+
+
+@pytest.mark.parametrize("kind", MEASURE)
+def test_another_number_of_neighbours(kind):
+    metric = fitted(kind)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=3).fit(X, Y)
+    found, rows = model.kneighbors(Q, n_neighbors=7)
+    _, ids = reference.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, 7)
+    assert found.shape == (25, 7)
+    np.testing.assert_array_equal(rows, ids)
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("kind", MEASURE)
+def test_float32(kind):
+    rows, queries = X.astype(np.float32), Q.astype(np.float32)
+    metric = fitted(kind, rows)
+    assert metric.shared_.dtype == np.float32
+    model = MetricKNeighborsClassifier(metric, n_neighbors=5).fit(rows, Y)
+    values, ids = reference.local_neighbors(
+        MEASURE[kind], matrices(metric), queries.astype(float), rows.astype(float), Y, 5
+    )
+    found, numbers = model.kneighbors(queries)
+    expected = np.sqrt(np.maximum(values, 0)) if MEASURE[kind] == "distance" else values
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert (numbers == ids).mean() > 0.98  # near ties may swap
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize(("dtype", "rtol"), [(np.float64, 1e-8), (np.float32, 2e-3)])
+@pytest.mark.parametrize("kind", [ODML, LODML])
+def test_data_far_from_the_origin(kind, dtype, rtol):
+    """The expansion of a squared distance would lose all digits at offset 1000 in float32."""
+    rows, queries = problem(offset=1000, dtype=dtype)[0], problem(25, seed=1, offset=1000, dtype=dtype)[0]
+    metric = fitted(kind, rows)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=5).fit(rows, Y)
+    found, numbers = model.kneighbors(queries)
+    values = np.maximum(literal_values(metric, queries, rows), 0)
+    np.testing.assert_allclose(
+        found, np.sqrt(np.take_along_axis(values, numbers, axis=1)), rtol=rtol, atol=rtol
+    )
+    np.testing.assert_allclose(found**2, np.sort(values, axis=1)[:, :5], rtol=5 * rtol, atol=5 * rtol)
+    assert (np.diff(found, axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize("kind", [ODML, LODML])
+def test_a_row_is_its_own_neighbour_at_distance_zero(kind):
+    rows, y = problem(offset=1000, dtype=np.float32)
+    model = MetricKNeighborsClassifier(fitted(kind, rows, y), n_neighbors=1).fit(rows, y)
+    found, numbers = model.kneighbors(rows)
+    np.testing.assert_array_equal(numbers[:, 0], np.arange(len(rows)))
+    np.testing.assert_array_equal(found, 0)
+
+
+@pytest.mark.parametrize("kind", MEASURE)
+def test_of_equal_rows_the_first_comes_first(kind):
+    rows, y = np.concatenate([X, X]), np.concatenate([Y, Y])
+    model = MetricKNeighborsClassifier(fitted(kind), n_neighbors=2).fit(rows, y)
+    numbers = model.kneighbors(Q, return_distance=False)
+    np.testing.assert_array_equal(numbers[:, 0] + len(X), numbers[:, 1])
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("kind", MEASURE)
+def test_score_of_a_learner_is_leave_one_out(kind):
+    metric = fitted(kind)
+    values = literal_values(metric, X, X) * (1 if MEASURE[kind] == "distance" else -1)
+    np.fill_diagonal(values, np.inf)
+    votes = np.unique(Y, return_inverse=True)[1][np.argsort(values, axis=1, kind="stable")[:, :3]]
+    assert metric.score(X, Y) == pytest.approx(np.mean(np.unique(Y)[majority(votes)] == Y))
+
+
+# --- votes and the metric of the classifier --------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("votes", "winner"),
+    [
+        ([2, 0, 1], 2),
+        ([0, 1, 1], 1),
+        ([1, 0, 0, 1], 1),
+        ([2, 1, 0, 0, 1], 1),
+        ([3], 3),
+        ([0, 2, 2, 1, 1, 0], 0),
+    ],
+)
+def test_a_tie_goes_to_the_nearest_among_the_tied(votes, winner):
+    assert majority(np.array([votes]))[0] == winner
+
+
+def test_tie_rule_of_predict_and_proba():
+    line = np.array([[0.0], [1.0], [2.0], [10.0], [11.0]])
+    y = np.array([7, 3, 5, 5, 3])
+    metric = ODML(scale=None).fit(line, y, triplets=[[0, 0, 0]])
+    model = MetricKNeighborsClassifier(metric).fit(line, y)
+    queries = [[-1.0], [1.9], [10.6]]
+    np.testing.assert_array_equal(model.predict(queries), [7, 5, 5])
+    proba = model.predict_proba(queries)
+    np.testing.assert_allclose(proba, [[1 / 3] * 3, [1 / 3] * 3, [1 / 3, 2 / 3, 0]], atol=1e-6)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], [7, 5, 5])
+
+
+def test_metric_is_cloned_frozen_or_default():
+    unfitted, ready = LODML(random_state=0), fitted(LODML)
+    model = MetricKNeighborsClassifier(unfitted).fit(X, Y)
+    assert not hasattr(unfitted, "classes_")
+    assert model.metric_ is not unfitted
+    assert MetricKNeighborsClassifier(ready).fit(X, Y).metric_ is ready
+    frozen = MetricKNeighborsClassifier(FrozenEstimator(ready)).fit(X, Y)
+    np.testing.assert_array_equal(frozen.predict(Q), MetricKNeighborsClassifier(ready).fit(X, Y).predict(Q))
+    assert isinstance(MetricKNeighborsClassifier().fit(X, Y).metric_, LODML)
+
+
+# --- scores ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("tiles")
+@pytest.mark.parametrize("psd", ["end", "never"])
+@pytest.mark.parametrize("kind", MEASURE)
+def test_pairwise_score_equals_pair_score(kind, psd):
+    metric = fitted(kind, psd=psd)
+    expected = signed_root(metric, literal_values(metric))
+    np.testing.assert_allclose(metric.pairwise_score(Q, X, Y), expected, rtol=1e-9, atol=1e-9)
+    pairs = np.stack([np.repeat(Q, len(X), axis=0), np.tile(X, (len(Q), 1))], axis=1)
+    one_by_one = metric.pair_score(pairs, np.tile(Y, len(Q))).reshape(len(Q), len(X))
+    np.testing.assert_allclose(one_by_one, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        metric.pairwise_score(Q, X), metric.pair_score(pairs).reshape(len(Q), -1), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_a_class_never_seen_has_the_start_as_its_local_part(kind):
+    metric = fitted(kind, scale=None, lam=0.3)
+    M = 0.3 * metric.metric_matrix() + 0.7 * np.eye(X.shape[1])
+    np.testing.assert_allclose(metric.metric_matrix("violet"), M, rtol=1e-12)
+    measure = MEASURE[kind]
+    expected = signed_root(metric, reference.local_values(measure, {"violet": M}, Q, X, ["violet"] * len(X)))
+    unseen = np.repeat("violet", len(X))
+    np.testing.assert_allclose(metric.pairwise_score(Q, X, unseen), expected, rtol=1e-9)
+    pairs = np.stack([Q, X[: len(Q)]], axis=1)
+    np.testing.assert_allclose(metric.pair_score(pairs, unseen[: len(Q)]), np.diag(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", LOCAL)
+def test_candidates_of_a_class_never_seen(kind):
+    """A fitted metric serves rows of classes that it never met."""
+    metric = fitted(kind, scale=None)
+    y = np.where(np.arange(len(X)) % 5 == 0, "violet", Y)
+    known = {**matrices(metric), "violet": 0.5 * metric.metric_matrix() + 0.5 * np.eye(X.shape[1])}
+    model = MetricKNeighborsClassifier(metric).fit(X, y)
+    np.testing.assert_array_equal(model.predict(Q), reference.local_predict(MEASURE[kind], known, Q, X, y, 3))
+
+
+# --- search vectors --------------------------------------------------------------------------------------
+
+ITEM_LABELS = {"seen": Y, "some unseen": np.where(np.arange(len(X)) % 4 == 0, "violet", Y), "none": None}
+
+
+def raw_values(metric, y):
+    """Squared distances, or similarities, back from the scores."""
+    scores = metric.pairwise_score(Q, X, y)
+    return -np.sign(scores) * scores**2 if MEASURE[type(metric)] == "distance" else scores
+
+
+@pytest.mark.parametrize("y", ITEM_LABELS.values(), ids=ITEM_LABELS.keys())
+@pytest.mark.parametrize("psd", ["end", "never"])
+@pytest.mark.parametrize("kind", MEASURE)
+def test_inner_products_of_search_vectors(kind, psd, y):
+    metric = fitted(kind, psd=psd)
+    products = metric.query_vectors(Q) @ metric.item_vectors(X, y).T
+    sign = -1 if MEASURE[kind] == "distance" else 1
+    np.testing.assert_allclose(sign * products, raw_values(metric, y), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("y", ITEM_LABELS.values(), ids=ITEM_LABELS.keys())
+@pytest.mark.parametrize("psd", ["end", "never"])
+@pytest.mark.parametrize("kind", MEASURE)
+def test_balanced_vectors_keep_the_order_under_l2(kind, psd, y):
+    metric = fitted(kind, psd=psd)
+    items = metric.item_vectors(X, y, for_graph=True)
+    queries = metric.query_vectors(Q, for_graph=True)
+    assert items.shape[1] == queries.shape[1]
+    squared = reference.squared_distances(queries, items)
+    direct = raw_values(metric, y) * (1 if MEASURE[kind] == "distance" else -1)
+    np.testing.assert_array_equal(np.argsort(squared, axis=1), np.argsort(direct, axis=1))
+    # All items have the same length, which is what turns inner products into distances.
+    np.testing.assert_allclose(np.linalg.norm(items, axis=1), np.linalg.norm(items[0]), rtol=1e-9)
+
+
+def test_balanced_columns_have_comparable_spread():
+    """What makes graph indexes work: no extra column dominates the distances."""
+    items = fitted(LODML).item_vectors(X, Y, for_graph=True)
+    spread = items[:, : X.shape[1]].std(axis=0).mean()
+    assert items[:, X.shape[1] : -1].std(axis=0).max() < 1.01 * spread
+
+
+def test_balanced_queries_need_the_items_first():
+    with pytest.raises(ValueError, match="Call item_vectors"):
+        fitted(LODML).query_vectors(Q, for_graph=True)
