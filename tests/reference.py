@@ -148,96 +148,72 @@ def run(measure, X, triplets, classes, lam, mu, C, step="pa1", step_params=None,
 # --- the careful sequential learner: same iterates, O(d) norms, quadratic forms, low-rank updates in pl
 
 
-def stable_norms(measure, P, Q, R, i, j, lam, mu):
-    """N of every triplet in float64, without cancellation, O(d) each (sec. 6.1, 7; degenerate: sec. 13)."""
-    P, Q, R = (np.asarray(A, dtype=float) for A in (P, Q, R))
-    gap = np.einsum("td,td->t", Q - R, Q - R)  # ||p+ - p-||^2 = ||a - b||^2, from the points
-    if measure == "distance":
-        A, B = P - Q, P - R
-        aa, bb = np.einsum("td,td->t", A, A), np.einsum("td,td->t", B, B)
-        both = 0.5 * (gap * np.einsum("td,td->t", A + B, A + B) + (aa - bb) ** 2)  # N_d
-        plus, minus = aa**2, bb**2
-    else:
-        pp = np.einsum("td,td->t", P, P)
-        both = pp * gap
-        plus, minus = pp * np.einsum("td,td->t", Q, Q), pp * np.einsum("td,td->t", R, R)
-    apart = np.where(i >= 0, plus, 0.0) + np.where(j >= 0, minus, 0.0)
-    return lam**2 * both + mu**2 * np.where((i == j) & (i >= 0), both, apart)
-
-
 def careful_run(measure, X, triplets, classes, lam, mu, C, step="pa1", step_params=None, margin=1.0,
-                weights=None, U0=None, *, n_classes=None, chunk=2048):  # fmt: skip
-    """`run` without p.s.d. policy, as fast as sequential NumPy honestly goes; keeps the dtype of X."""
-    X, triplets, classes = np.asarray(X), np.asarray(triplets), np.asarray(classes)
+                weights=None, U0=None, *, n_classes=None):  # fmt: skip
+    """`run` without p.s.d. policy, one triplet after the other as fast as NumPy honestly goes; keeps the dtype of X.
+
+    O(d) norms without cancellation, quadratic forms, and rank-one updates in place into a kept buffer.
+    """
+    X, classes = np.asarray(X), np.asarray(classes)
     n_classes = int(classes.max(initial=-1)) + 1 if n_classes is None else n_classes
     U, L = start(X.shape[1], n_classes, U0, X.dtype)
+    taus, es, buffer = [], [], np.empty_like(U)
+    parts = _careful_distance if measure == "distance" else _careful_similarity
     caps = step_caps(C, weights, len(triplets))
-    learn = _careful_distance if measure == "distance" else _careful_similarity
-    taus, es = [], []
-    for begin in range(0, len(triplets), chunk):  # differences and norms of a chunk of triplets at once
-        part = slice(begin, begin + chunk)
-        i, j = classes[part].T
-        P, Q, R = (X[rows] for rows in triplets[part].T)
-        N = stable_norms(measure, P, Q, R, i, j, lam, mu).tolist()
-        learn(U, list(L), P, Q, R, i.tolist(), j.tolist(), N, caps[part], lam, mu, margin, step, step_params,
-              taus, es)  # fmt: skip
+    for (p, q, r), (i, j), Ct in zip(np.asarray(triplets).tolist(), classes.tolist(), caps, strict=True):
+        left, plus, minus, e, N = parts(U, L, X[p], X[q], X[r], i, j, lam, mu, margin)
+        tau = step_size(step, e, N, Ct, step_params)
+        taus.append(tau)
+        es.append(e)
+        if not tau:
+            continue
+        for matrix, (x, y), weight in _moves(U, L, left, plus, minus, i, j, lam, mu):
+            np.multiply(x[:, None] * U.dtype.type(-tau * weight), y, out=buffer)
+            np.add(matrix, buffer, out=matrix)
     return Run(U, L, np.array(taus), np.array(es))
 
 
-def _careful_distance(U, L, P, Q, R, i, j, N, Cs, lam, mu, margin, step, params, taus, es):
-    V = np.stack([P - Q, P - R], axis=1)  # rows a and b of each triplet
-    update = np.empty_like(U)
-    signs = np.array([[1.0], [-1.0]], dtype=U.dtype)
-    for ab, ci, cj, n, c in zip(V, i, j, N, Cs, strict=True):
-        a, b = ab
-        e = margin
-        if lam:
-            e += lam * (float(a.dot(U.dot(a))) - float(b.dot(U.dot(b))))
-        if mu and ci >= 0:
-            e += mu * float(a.dot(L[ci].dot(a)))
-        if mu and cj >= 0:
-            e -= mu * float(b.dot(L[cj].dot(b)))
-        tau = step_size(step, e, n, c, params)
-        taus.append(tau)
-        es.append(e)
-        if not tau:
-            continue
-        if lam:  # U -= tau lam (aa' - bb'), one rank-2 product into a kept buffer
-            np.dot((ab * (signs * U.dtype.type(-tau * lam))).T, ab, out=update)
-            np.add(U, update, out=U)
-        if mu and ci >= 0:  # L_i -= tau mu aa'
-            np.dot(ab[:1].T * U.dtype.type(-tau * mu), ab[:1], out=update)
-            np.add(L[ci], update, out=L[ci])
-        if mu and cj >= 0:  # L_j += tau mu bb'
-            np.dot(ab[1:].T * U.dtype.type(tau * mu), ab[1:], out=update)
-            np.add(L[cj], update, out=L[cj])
+def _careful_distance(U, L, p, q, r, i, j, lam, mu, margin):
+    a, b, gap = p - q, p - r, r - q
+    aa, bb = float(a.dot(a)), float(b.dot(b))
+    both = 0.5 * (float(gap.dot(gap)) * float((a + b).dot(a + b)) + (aa - bb) ** 2)  # N_d, sec. 6.1
+    e = margin + lam * (float(a.dot(U.dot(a))) - float(b.dot(U.dot(b)))) if lam else margin
+    if mu and i >= 0:
+        e += mu * float(a.dot(L[i].dot(a)))
+    if mu and j >= 0:
+        e -= mu * float(b.dot(L[j].dot(b)))
+    return None, (a, a), (b, b), e, _careful_norm(lam, mu, i, j, both, aa**2, bb**2)
 
 
-def _careful_similarity(U, L, P, Q, R, i, j, N, Cs, lam, mu, margin, step, params, taus, es):
-    update = np.empty_like(U)
-    for p, q, r, gap, ci, cj, n, c in zip(P, Q, R, Q - R, i, j, N, Cs, strict=True):
-        e = margin
-        if lam:
-            e -= lam * float(p.dot(U.dot(gap)))
-        if mu and ci >= 0:
-            e -= mu * float(p.dot(L[ci].dot(q)))
-        if mu and cj >= 0:
-            e += mu * float(p.dot(L[cj].dot(r)))
-        tau = step_size(step, e, n, c, params)
-        taus.append(tau)
-        es.append(e)
-        if not tau:
-            continue
-        left = p[:, None] * U.dtype.type(tau)
-        if lam:  # U += tau lam p (p+ - p-)'
-            np.dot(left, (gap * U.dtype.type(lam))[None], out=update)
-            np.add(U, update, out=U)
-        if mu and ci >= 0:  # L_i += tau mu p p+'
-            np.dot(left, (q * U.dtype.type(mu))[None], out=update)
-            np.add(L[ci], update, out=L[ci])
-        if mu and cj >= 0:  # L_j -= tau mu p p-'
-            np.dot(left, (r * U.dtype.type(mu))[None], out=update)
-            np.subtract(L[cj], update, out=L[cj])
+def _careful_similarity(U, L, p, q, r, i, j, lam, mu, margin):
+    gap = q - r
+    pp = float(p.dot(p))
+    e = margin - lam * float(p.dot(U.dot(gap))) if lam else margin
+    if mu and i >= 0:
+        e -= mu * float(p.dot(L[i].dot(q)))
+    if mu and j >= 0:
+        e += mu * float(p.dot(L[j].dot(r)))
+    sizes = (pp * float(x.dot(x)) for x in (gap, q, r))  # sec. 7
+    return gap, (p, -q), (p, -r), e, _careful_norm(lam, mu, i, j, *sizes)
+
+
+def _careful_norm(lam, mu, i, j, both, plus, minus):
+    if i == j and i >= 0:
+        return (lam**2 + mu**2) * both
+    return lam**2 * both + mu**2 * ((plus if i >= 0 else 0.0) + (minus if j >= 0 else 0.0))
+
+
+def _moves(U, L, gap, plus, minus, i, j, lam, mu):
+    """(matrix, factors, weight) of every rank-one part of Psi."""
+    if lam and gap is not None:
+        yield U, (plus[0], -gap), lam
+    elif lam:
+        yield U, plus, lam
+        yield U, minus, -lam
+    if mu and i >= 0:
+        yield L[i], plus, mu
+    if mu and j >= 0:
+        yield L[j], minus, -mu
 
 
 # --- triplets (sec. 12) -------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ def test_the_two_twins_agree(measure, lam, rule):
     """The benchmark's opponent learns the same thing as the literal twin."""
     problem = (measure, STREAM.X, STREAM.triplets, STREAM.classes, lam, 1 - lam, C)
     options = {"step": rule, "step_params": STEP_PARAMS.get(rule)}
-    literal, careful = run(*problem, **options), careful_run(*problem, **options, chunk=40)
+    literal, careful = run(*problem, **options), careful_run(*problem, **options)
     assert_close(careful.U, literal.U)
     assert_close(careful.L, literal.L)
     assert_close(careful.tau, literal.tau)

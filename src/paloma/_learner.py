@@ -19,17 +19,19 @@ from numpy.typing import NDArray
 
 from ._kernels.scratch import Scratch
 from ._kernels.steps import squared_norm, step_size
-from ._kernels.sweep import sweep
+from ._kernels.stream import stream as fused
+from ._kernels.sweep import correct, sweep
 from ._locality import FREE, Locality
 from ._measure import Measure
 from ._psd import Psd, exact_tau, project_one
-from ._representation import Dense, gram
+from ._representation import Dense, gram, segments_of
 from ._step import Step
 
 Array = NDArray[Any]
 
-# Up to this dimension the fused per-triplet loop is faster than blocks (see benchmarks/learning.py).
-STREAM_DIMENSION = {8: 48, 4: 64}
+# Up to this dimension (by item size) the fused per-triplet loop beats blocks, where a triplet brings half a new pair;
+# the bound grows with that number (measured).
+STREAM_DIMENSION = {8: 52, 4: 75}
 # The fused loop works through this many triplets a call, so that progress can be shown.
 STREAM_CHUNK = 1 << 16
 # Averaging takes the iterate after every so many triplets, wherever blocks begin and end.
@@ -92,13 +94,7 @@ def learn(
     seen : triplets learnt before, so that psd every n and averaging keep their rhythm over calls.
     averaging : weight of the iterate after `n` triplets in the running average; None keeps no average.
     """
-    d, itemsize = stream.X.shape[1], stream.X.dtype.itemsize
-    if parts.psd.sequential:
-        one, size = _constrained_block, 64
-    elif block == "auto" and d <= STREAM_DIMENSION[itemsize]:
-        one, size = _stream_block, STREAM_CHUNK
-    else:
-        one, size = partial(_exact_block, scratch=Scratch()), auto_block(d, len(state.slots)) if block == "auto" else int(block)
+    one, size = _path(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
@@ -114,9 +110,29 @@ def learn(
     return tally
 
 
-def auto_block(d: int, n_classes: int) -> int:
-    """Block size: long enough that each class's matrix is worth touching, short enough that Gram matrices stay small."""
-    return int(np.clip(max(d // 2, 8 * n_classes), 64, 1024))
+def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
+    """How to learn a stretch of triplets, and how many at a time."""
+    if parts.psd.sequential:
+        return _constrained_block, 64
+    if block != "auto":
+        return partial(_exact_block, inner=int(block), scratch=Scratch()), 4 * int(block)
+    head = stream.triplets[: STREAM_CHUNK // 64]
+    pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / max(len(head), 1)
+    d = stream.X.shape[1]
+    if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
+        return _stream_block, STREAM_CHUNK
+    classes = len(np.unique(_candidate_codes(parts, stream, head)))
+    inner, outer = auto_blocks(d, classes)
+    return partial(_exact_block, inner=int(inner / pairs), scratch=Scratch()), int(outer / pairs)
+
+
+def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
+    """Pairs after which U, and the class matrices, are brought up to date.
+
+    Few enough that Gram matrices stay small against U, enough that each class's matrix is worth touching.
+    """
+    inner = int(np.clip(d // 2, 192, 512))
+    return inner, int(np.clip(96 * n_classes, inner, 4096)) if n_classes > 1 else inner
 
 
 def _cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:
@@ -149,35 +165,70 @@ def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
     """Triplets start to stop by the fused loop."""
     triplets = stream.triplets[start:stop]
     slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    lam, mu = parts.locality.lam, parts.locality.mu
-    return parts.measure.stream(
+    return fused(
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
-        lam, mu, state.shared, state.stack, parts.margin, parts.step.code, parts.step.constants,
-        _taus(stream, start, stop),
+        parts.locality.lam, parts.locality.mu, state.shared, state.stack,
+        parts.measure.sign, parts.margin, parts.step.code, parts.step.constants, _taus(stream, start, stop),
     )  # fmt: skip
 
 
 def _exact_block(
-    parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch
+    parts: Parts, state: Dense, stream: Stream, start: int, stop: int, inner: int, scratch: Scratch
 ) -> tuple[float, int]:
-    """Triplets start to stop as one block of spec.md 10, on the distinct pairs of the block."""
+    """Triplets start to stop by the exact blocked algorithm of spec.md 10, on the distinct pairs of the block.
+
+    U is brought up to date after every `inner` triplets, the class matrices once at the end: each has few pairs in a
+    block, and what steps did to them meanwhile is a correction among the pairs of one class.
+    """
     triplets = stream.triplets[start:stop]
     anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, stream, triplets))
-    lam, mu = parts.locality.lam, parts.locality.mu
+    lam, mu, sign = parts.locality.lam, parts.locality.mu, parts.measure.sign
     left, right = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
-    values = state.values(left, right, codes, lam, mu, scratch)
-    square = (len(left), len(left))
-    left_gram = gram(left, scratch.take("left gram", square, left.dtype))
-    right_gram = left_gram if right is left else gram(right, scratch.take("right gram", square, left.dtype))
+    segments = segments_of(codes) if mu else []
+    first, last = _bounds(segments, len(codes))
+    local = mu * state.local_values(left, right, segments, scratch)
     norms = parts.measure.norms(stream.X, triplets, stream.factor)
-    weight = np.zeros(len(anchors))
-    loss, updates = sweep(
-        left_gram, right_gram, lam * lam, mu * mu, codes, members, norms, values, parts.measure.sign, parts.margin,
-        _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants,
-        _taus(stream, start, stop), weight,
-    )  # fmt: skip
-    state.apply(left, right, codes, parts.measure.sign * weight, lam, mu, scratch)
+    C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
+    weight = np.zeros(len(codes))
+    loss, updates = 0.0, 0
+    for a in range(0, stop - start, inner):
+        part = slice(a, a + inner)
+        rows, places = np.unique(members[part], return_inverse=True)
+        l_rows = np.take(left, rows, axis=0, out=scratch.take("inner left", (len(rows), left.shape[1]), left.dtype))
+        r_rows = l_rows
+        if right is not left:
+            r_rows = np.take(right, rows, axis=0, out=scratch.take("inner right", l_rows.shape, left.dtype))
+        values = local[rows]
+        if lam:
+            values += lam * state.shared_values(l_rows, r_rows, scratch)
+        if mu and a:
+            correct(values, rows, left, right, right is left, first, last, weight, sign * mu * mu)
+        square = (len(rows), len(rows))
+        left_gram = gram(l_rows, scratch.take("left gram", square, left.dtype))
+        right_gram = left_gram
+        if right is not left:
+            right_gram = gram(r_rows, scratch.take("right gram", square, left.dtype))
+        net = np.zeros(len(rows))
+        one_loss, one_updates = sweep(
+            left_gram, right_gram, lam * lam, mu * mu, codes[rows], places.reshape(-1, 2), norms[part], values, sign,
+            parts.margin, C[part], parts.step.code, parts.step.constants, taus[part], net,
+        )  # fmt: skip
+        weight[rows] += net
+        if lam and one_updates:
+            state.move_shared(l_rows, r_rows, sign * lam * net, scratch)
+        loss, updates = loss + one_loss, updates + one_updates
+    if mu and updates:
+        state.move_local(left, right, segments, sign * mu * weight, scratch)
     return loss, updates
+
+
+def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array]:
+    """For each pair, where the pairs of its class begin and end; nowhere for pairs without a class."""
+    first, last = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for code, part in segments:
+        if code >= 0:
+            first[part], last[part] = part.start, part.stop
+    return first, last
 
 
 def _distinct_pairs(triplets: Array, codes: Array) -> tuple[Array, Array, Array, Array]:

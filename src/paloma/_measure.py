@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernels import stream, sweep
+from ._kernels import sweep
 from ._kernels.scratch import Scratch
 
 Array = NDArray[Any]
@@ -40,10 +40,6 @@ class Measure(ABC):
         mean = sweep.mean_squares(X, triplets, self.symmetric) if len(triplets) else 0.0
         return float(np.sqrt(mean)) if mean > 0 else 1.0
 
-    @abstractmethod
-    def stream(self, *arguments: Any) -> tuple[float, int]:
-        """The fused per-triplet loop for small dimensions."""
-
 
 class Distance(Measure):
     """d_M(p, q) = (p - q)^T M (p - q)."""
@@ -59,9 +55,6 @@ class Distance(Measure):
 
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
         return sweep.distance_norms(X, triplets, factor)
-
-    def stream(self, *arguments: Any) -> tuple[float, int]:
-        return stream.stream_distance(*arguments)
 
 
 class Similarity(Measure):
@@ -81,9 +74,6 @@ class Similarity(Measure):
 
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
         return sweep.similarity_norms(X, triplets, factor)
-
-    def stream(self, *arguments: Any) -> tuple[float, int]:
-        return stream.stream_similarity(*arguments)
 
 
 DISTANCE, SIMILARITY = Distance(), Similarity()

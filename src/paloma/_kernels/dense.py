@@ -7,13 +7,13 @@ from .jit import kernel
 
 @kernel
 def quadratic_rows(half, rows, diagonal):
-    """v^T M v of each row v from half = V triu(M)^T: 2 <half, v> less the diagonal counted twice, in float64."""
+    """v^T M v of each row v from half = V triu(M)^T: 2 <half, v> less the diagonal counted twice."""
     out = np.empty(rows.shape[0])
     for r in range(rows.shape[0]):
-        total = 0.0
-        for s in range(rows.shape[1]):
-            v = np.float64(rows[r, s])
-            total += (2.0 * np.float64(half[r, s]) - np.float64(diagonal[s]) * v) * v
+        total = (half[r, 0] + half[r, 0] - diagonal[0] * rows[r, 0]) * rows[r, 0]
+        for s in range(1, rows.shape[1]):
+            v = rows[r, s]
+            total += (half[r, s] + half[r, s] - diagonal[s] * v) * v
         out[r] = total
     return out
 

@@ -12,3 +12,8 @@ _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile once a machine (disk cache), release the GIL, allow reassociation but keep NaN."""
     return njit(cache=True, nogil=True, fastmath=_FASTMATH)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A piece of a kernel, compiled into its caller: passing arrays between kernels costs as much as d = 16 work."""
+    return njit(inline="always", nogil=True, fastmath=_FASTMATH)(function)

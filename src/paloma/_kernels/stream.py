@@ -1,135 +1,156 @@
-"""Fused per-triplet loops for small dimensions, where the overhead of blocks would dominate.
+"""The fused per-triplet loop for small dimensions, where the overhead of blocks would dominate.
 
-The same iterates as the blocked path: loss, squared norm, step size, rank-one updates, one triplet after the other
-(spec.md 6.1 for distances, 7 for similarities).
+The same iterates as the blocked path, for both measures: phi+ = l_1 r_1^T and phi- = l_2 r_2^T, with l = r = p - x for a
+distance and l = p, r = x for a similarity (spec.md 6.1 and 7). Inner loops run along rows, without horizontal sums.
 """
 
 import numpy as np
 
-from .jit import kernel
+from .jit import inlined, kernel
 from .steps import squared_norm, step_size
 
 
 @kernel
-def stream_distance(X, factor, triplets, classes, C, lam, mu, U, L, margin, code, constants, tau):
-    """LODML on U and the stack L in place; `classes` are slots of L, below zero class-free or global."""
+def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margin, code, constants, tau):
+    """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
+
+    classes : slots of L of the positive and the negative, below zero class-free or global.
+    sign : +1 distances, -1 similarities.
+    """
     d = X.shape[1]
-    a, b = np.empty(d, X.dtype), np.empty(d, X.dtype)
+    l1, r1, l2, r2 = np.empty(d, X.dtype), np.empty(d, X.dtype), np.empty(d, X.dtype), np.empty(d, X.dtype)
+    w, v = np.empty(d, X.dtype), np.empty(d, X.dtype)
+    norms = np.empty(3)
     loss, updates = 0.0, 0
     for t in range(triplets.shape[0]):
-        p, q, n = triplets[t, 0], triplets[t, 1], triplets[t, 2]
+        if sign > 0:
+            _differences(X, triplets[t], factor, l1, r1, l2, r2, norms)
+        else:
+            _points(X, triplets[t], factor, l1, r1, l2, r2, norms)
         i, j = classes[t, 0], classes[t, 1]
-        aa, bb, minus, plus = 0.0, 0.0, 0.0, 0.0
-        for s in range(d):
-            a[s] = (X[p, s] - X[q, s]) * factor
-            b[s] = (X[p, s] - X[n, s]) * factor
-            c = np.float64((X[n, s] - X[q, s]) * factor)
-            e, f = np.float64(a[s]), np.float64(b[s])
-            aa += e * e
-            bb += f * f
-            minus += c * c
-            plus += (e + f) * (e + f)
-        shared, local = 0.0, 0.0
-        for r in range(d):
-            ua, ub = 0.0, 0.0
-            for s in range(d):
-                ua += U[r, s] * a[s]
-                ub += U[r, s] * b[s]
-            shared += a[r] * ua - b[r] * ub
-        if i >= 0:
-            for r in range(d):
-                la = 0.0
-                for s in range(d):
-                    la += L[i, r, s] * a[s]
-                local += a[r] * la
-        if j >= 0:
-            for r in range(d):
-                lb = 0.0
-                for s in range(d):
-                    lb += L[j, r, s] * b[s]
-                local -= b[r] * lb
-        gap = margin + lam * shared + mu * local
+        if i >= 0 and j >= 0:
+            value = _local_value(U, L[i], L[j], lam, mu, l1, r1, l2, r2, w, v)
+        else:
+            value = lam * (_form(U, l1, r1, w) - _form(U, l2, r2, w))
+            if i >= 0:
+                value += mu * _form(L[i], l1, r1, w)
+            if j >= 0:
+                value -= mu * _form(L[j], l2, r2, w)
+        gap = margin + sign * value
         loss += max(gap, 0.0)
-        both = 0.5 * (minus * plus + (aa - bb) * (aa - bb))
-        norm = squared_norm(lam * lam, mu * mu, i, j, both, aa * aa, bb * bb)
+        norm = squared_norm(lam * lam, mu * mu, i, j, norms[0], norms[1], norms[2])
         step = step_size(code, gap, norm, C[t], constants[0], constants[1])
         tau[t] = step
         if step == 0.0:
             continue
         updates += 1
-        for r in range(d):
-            ar, br = step * lam * a[r], step * lam * b[r]
-            for s in range(d):
-                U[r, s] -= ar * a[s] - br * b[s]
-        if i >= 0:
-            for r in range(d):
-                ar = step * mu * a[r]
-                for s in range(d):
-                    L[i, r, s] -= ar * a[s]
-        if j >= 0:
-            for r in range(d):
-                br = step * mu * b[r]
-                for s in range(d):
-                    L[j, r, s] += br * b[s]
-    return loss, updates
-
-
-@kernel
-def stream_similarity(X, factor, triplets, classes, C, lam, mu, U, L, margin, code, constants, tau):
-    """LOSL on U and the stack L in place; `classes` are slots of L, below zero class-free or global."""
-    d = X.shape[1]
-    p, q, n = np.empty(d, X.dtype), np.empty(d, X.dtype), np.empty(d, X.dtype)
-    loss, updates = 0.0, 0
-    for t in range(triplets.shape[0]):
-        i, j = classes[t, 0], classes[t, 1]
-        pp, qq, nn, dd = 0.0, 0.0, 0.0, 0.0
         for s in range(d):
-            p[s] = X[triplets[t, 0], s] * factor
-            q[s] = X[triplets[t, 1], s] * factor
-            n[s] = X[triplets[t, 2], s] * factor
-            e, f = np.float64(q[s]), np.float64(n[s])
-            pp += np.float64(p[s]) * np.float64(p[s])
-            qq += e * e
-            nn += f * f
-            dd += (e - f) * (e - f)
-        shared, local = 0.0, 0.0
-        for r in range(d):
-            u = 0.0
-            for s in range(d):
-                u += U[r, s] * (q[s] - n[s])
-            shared += p[r] * u
-        if i >= 0:
-            for r in range(d):
-                u = 0.0
-                for s in range(d):
-                    u += L[i, r, s] * q[s]
-                local += p[r] * u
-        if j >= 0:
-            for r in range(d):
-                u = 0.0
-                for s in range(d):
-                    u += L[j, r, s] * n[s]
-                local -= p[r] * u
-        gap = margin - lam * shared - mu * local
-        loss += max(gap, 0.0)
-        norm = squared_norm(lam * lam, mu * mu, i, j, pp * dd, pp * qq, pp * nn)
-        step = step_size(code, gap, norm, C[t], constants[0], constants[1])
-        tau[t] = step
-        if step == 0.0:
+            w[s] = sign * step * l1[s]
+            v[s] = sign * step * l2[s]
+        if i >= 0 and j >= 0 and i != j:
+            _move_local(U, L[i], L[j], lam, mu, w, r1, v, r2)
             continue
-        updates += 1
-        for r in range(d):
-            pr = step * lam * p[r]
-            for s in range(d):
-                U[r, s] += pr * (q[s] - n[s])
-        if i >= 0:
-            for r in range(d):
-                pr = step * mu * p[r]
-                for s in range(d):
-                    L[i, r, s] += pr * q[s]
-        if j >= 0:
-            for r in range(d):
-                pr = step * mu * p[r]
-                for s in range(d):
-                    L[j, r, s] -= pr * n[s]
+        _move_both(U, lam, w, r1, v, r2)
+        if i == j and i >= 0:
+            _move_both(L[i], mu, w, r1, v, r2)
+        elif i >= 0:
+            _move(L[i], mu, w, r1)
+        elif j >= 0:
+            _move(L[j], -mu, v, r2)
     return loss, updates
+
+
+@inlined
+def _differences(X, triplet, factor, l1, r1, l2, r2, norms):
+    """Factors a, a, b, b of a distance and (N_d, |a|^4, |b|^4) from the points (spec 6.1)."""
+    p, q, n = triplet[0], triplet[1], triplet[2]
+    aa, bb, apart, along = 0.0, 0.0, 0.0, 0.0
+    for s in range(X.shape[1]):
+        a, b, c = (X[p, s] - X[q, s]) * factor, (X[p, s] - X[n, s]) * factor, (X[n, s] - X[q, s]) * factor
+        l1[s], r1[s], l2[s], r2[s] = a, a, b, b
+        x, y, z = np.float64(a), np.float64(b), np.float64(c)
+        aa += x * x
+        bb += y * y
+        apart += z * z
+        along += (x + y) * (x + y)
+    norms[0] = 0.5 * (apart * along + (aa - bb) * (aa - bb))
+    norms[1], norms[2] = aa * aa, bb * bb
+
+
+@inlined
+def _points(X, triplet, factor, l1, r1, l2, r2, norms):
+    """Factors p, p+, p, p- of a similarity and |p|^2 (|p+ - p-|^2, |p+|^2, |p-|^2) (spec 7)."""
+    p, q, n = triplet[0], triplet[1], triplet[2]
+    pp, qq, nn, apart = 0.0, 0.0, 0.0, 0.0
+    for s in range(X.shape[1]):
+        a, b, c = X[p, s] * factor, X[q, s] * factor, X[n, s] * factor
+        l1[s], r1[s], l2[s], r2[s] = a, b, a, c
+        x, y, z = np.float64(a), np.float64(b), np.float64(c)
+        pp += x * x
+        qq += y * y
+        nn += z * z
+        apart += (y - z) * (y - z)
+    norms[0], norms[1], norms[2] = pp * apart, pp * qq, pp * nn
+
+
+@inlined
+def _local_value(U, Li, Lj, lam, mu, l1, r1, l2, r2, w, v):
+    """l_1^T (lam U + mu L_i) r_1 - l_2^T (lam U + mu L_j) r_2."""
+    d = w.shape[0]
+    shared, local = U.dtype.type(lam), U.dtype.type(mu)
+    w[:] = 0
+    v[:] = 0
+    for r in range(d):
+        x, y = l1[r], l2[r]
+        for s in range(d):
+            u = shared * U[r, s]
+            w[s] += x * (u + local * Li[r, s])
+            v[s] += y * (u + local * Lj[r, s])
+    total = 0.0
+    for s in range(d):
+        total += np.float64(w[s] * r1[s] - v[s] * r2[s])
+    return total
+
+
+@inlined
+def _form(M, left, right, w):
+    """left^T M right."""
+    w[:] = 0
+    for r in range(w.shape[0]):
+        x = left[r]
+        for s in range(w.shape[0]):
+            w[s] += x * M[r, s]
+    total = 0.0
+    for s in range(w.shape[0]):
+        total += np.float64(w[s] * right[s])
+    return total
+
+
+@inlined
+def _move_local(U, Li, Lj, lam, mu, w, r1, v, r2):
+    shared, local = U.dtype.type(lam), U.dtype.type(mu)
+    for r in range(w.shape[0]):
+        x, y = w[r], v[r]
+        for s in range(w.shape[0]):
+            plus, minus = x * r1[s], y * r2[s]
+            U[r, s] -= shared * (plus - minus)
+            Li[r, s] -= local * plus
+            Lj[r, s] += local * minus
+
+
+@inlined
+def _move_both(M, weight, w, r1, v, r2):
+    factor = M.dtype.type(weight)
+    for r in range(w.shape[0]):
+        x, y = factor * w[r], factor * v[r]
+        for s in range(w.shape[0]):
+            M[r, s] -= x * r1[s] - y * r2[s]
+
+
+@inlined
+def _move(M, weight, left, right):
+    factor = M.dtype.type(weight)
+    for r in range(left.shape[0]):
+        x = factor * left[r]
+        for s in range(left.shape[0]):
+            M[r, s] -= x * right[s]

@@ -44,13 +44,39 @@ def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin
 
 
 @kernel
+def correct(values, rows, left, right, same, first, last, weight, factor):
+    """values[k] -= factor sum_s weight_s <phi_r, phi_s> over the pairs s of r's own class, r = rows[k].
+
+    What steps taken since the class matrices were last brought up to date have done to other pairs of the class; the
+    pairs of r's class are first[r] to last[r]. same : left and right are one array.
+    """
+    d = left.shape[1]
+    for k in range(rows.shape[0]):
+        r = rows[k]
+        total = 0.0
+        for s in range(first[r], last[r]):
+            if weight[s] == 0.0:
+                continue
+            x = left[r, 0] * left[s, 0]
+            for e in range(1, d):
+                x += left[r, e] * left[s, e]
+            y = x
+            if not same:
+                y = right[r, 0] * right[s, 0]
+                for e in range(1, d):
+                    y += right[r, e] * right[s, e]
+            total += weight[s] * np.float64(x) * np.float64(y)
+        values[k] -= factor * total
+
+
+@kernel
 def row_products(left, right):
-    """<left_r, right_r> for each row r, summed in float64."""
+    """<left_r, right_r> for each row r."""
     out = np.empty(left.shape[0])
     for r in range(left.shape[0]):
-        total = 0.0
-        for s in range(left.shape[1]):
-            total += np.float64(left[r, s]) * np.float64(right[r, s])
+        total = left[r, 0] * right[r, 0]
+        for s in range(1, left.shape[1]):
+            total += left[r, s] * right[r, s]
         out[r] = total
     return out
 

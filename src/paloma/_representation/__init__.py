@@ -1,6 +1,6 @@
 """How a model is held: dense matrices, and their read-out."""
 
-from .dense import Dense, gram
+from .dense import Dense, gram, segments_of
 from .metric import SHARED, UNSEEN, DenseMetric
 
-__all__ = ["SHARED", "UNSEEN", "Dense", "DenseMetric", "gram"]
+__all__ = ["SHARED", "UNSEEN", "Dense", "DenseMetric", "gram", "segments_of"]

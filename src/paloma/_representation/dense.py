@@ -12,6 +12,7 @@ from .._kernels.sweep import row_products, scaled_rows
 from .._psd import project
 
 Array = NDArray[Any]
+Segments = list[tuple[int, slice]]
 
 
 class Dense:
@@ -59,35 +60,42 @@ class Dense:
             if self.mean is not None:
                 self.mean = (self.mean[0], _taller(self.mean[1], room, self.start))
 
+    def slot(self, code: int) -> int:
+        """Slot of one class code, -1 for none."""
+        return int(self.slots[code]) if 0 <= code < len(self.slots) else -1
+
     def local(self, code: int) -> Array:
         """L of one class."""
-        slot = int(self.slots_of(np.array([code]))[0])
+        slot = self.slot(code)
         return self.start if slot < 0 else self.stack[slot]
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def values(self, left: Array, right: Array, codes: Array, lam: float, mu: float, scratch: Scratch) -> Array:
-        """q_r = lam <U, phi_r> + mu <L_c(r), phi_r> of pairs sorted by class code, in float64 (spec 10)."""
-        out = lam * self._forms(self.shared, left, right, scratch) if lam else np.zeros(len(left))
-        if mu:
-            for code, part in _segments(codes):
-                if code >= 0:
-                    out[part] += mu * self._forms(self.local(code), left[part], right[part], scratch)
+    def shared_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
+        """<U, phi_r> of each pair."""
+        return self._forms(self.shared, left, right, scratch)
+
+    def local_values(self, left: Array, right: Array, segments: Segments, scratch: Scratch) -> Array:
+        """<L_c(r), phi_r> of pairs sorted by class; 0 for pairs without one."""
+        out = np.zeros(len(left))
+        for code, part in segments:
+            if code >= 0:
+                out[part] = self._forms(self.local(code), left[part], right[part], scratch)
         return out
 
-    def apply(
-        self, left: Array, right: Array, codes: Array, weight: Array, lam: float, mu: float, scratch: Scratch
-    ) -> None:
-        """Theta -= sum_r weight_r phi_r at U (times lam) and at L_c(r) (times mu), pairs sorted by class code."""
-        if lam:
-            self._subtract(self.shared, left, right, lam * weight, scratch)
-            self._stale.add(-1)
-        if mu:
-            self.ensure(codes[weight != 0])
-            for code, part in _segments(codes):
-                if code >= 0 and weight[part].any():
-                    self._subtract(self.local(code), left[part], right[part], mu * weight[part], scratch)
-                    self._stale.add(int(self.slots[code]))
+    def move_shared(self, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
+        """U -= sum_r weight_r phi_r."""
+        self._subtract(self.shared, left, right, weight, scratch)
+        self._stale.add(-1)
+
+    def move_local(self, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch) -> None:
+        """L_c -= sum_r weight_r phi_r over the pairs of class c, for pairs sorted by class."""
+        moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
+        self.ensure(np.array([code for code, _ in moved], np.int32))
+        for code, part in moved:
+            slot = self.slot(code)
+            self._subtract(self.stack[slot], left[part], right[part], weight[part], scratch)
+            self._stale.add(slot)
 
     def settle(self) -> None:
         """Make the matrices that learning touched whole again."""
@@ -148,10 +156,16 @@ class Dense:
         use_mean = averaged and self.mean is not None
         if code is None:
             return self.mean[0] if use_mean else self.shared  # type: ignore[index]
-        slot = int(self.slots_of(np.array([code]))[0])
+        slot = self.slot(code)
         if slot < 0:
             return self.start
         return self.mean[1][slot] if use_mean else self.stack[slot]  # type: ignore[index]
+
+
+def segments_of(codes: Array) -> Segments:
+    """(code, slice) of each run of equal codes."""
+    edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
+    return [(int(codes[a]), slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if a < b]
 
 
 def gram(rows: Array, out: Array) -> Array:
@@ -167,11 +181,3 @@ def _taller(stack: Array, room: int, start: Array) -> Array:
     out[: len(stack)] = stack
     out[len(stack) :] = start
     return out
-
-
-def _segments(codes: Array) -> list[tuple[int, slice]]:
-    """(code, slice) of each run of equal codes."""
-    edges = np.flatnonzero(np.diff(codes)) + 1
-    starts = np.concatenate([[0], edges]) if len(codes) else edges
-    stops = np.concatenate([edges, [len(codes)]])
-    return [(int(codes[a]), slice(int(a), int(b))) for a, b in zip(starts, stops, strict=False)]
