@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 import paloma
 from paloma.triplets import targets_impostors
 

@@ -10,6 +10,7 @@ from .timing import table, verdict
 def child() -> None:
     """Fit 50,000 x 256 rows of 10 classes from labels; print the growth of the peak beyond the input, in MB."""
     import numpy as np
+
     import paloma
 
     rng = np.random.default_rng(0)

@@ -1,8 +1,9 @@
 """Search under local metrics against scikit-learn's brute-force Euclidean search."""
 
 import numpy as np
-import paloma
 from sklearn.neighbors import NearestNeighbors
+
+import paloma
 
 from .timing import seconds, table, threads, verdict
 

@@ -183,9 +183,7 @@ def test_parameters_are_refused(name, param, value, method):
     assert_refused(fitted(name), call, KIND, rf"\b{param}\b")
 
 
-@pytest.mark.parametrize(
-    "init", [np.eye(D + 1), np.ones(D), np.full((D, D), np.nan)], ids=["size", "1-D", "nan"]
-)
+@pytest.mark.parametrize("init", [np.eye(D + 1), np.ones(D), np.full((D, D), np.nan)], ids=["size", "1-D", "nan"])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_start_is_refused(name, init):
     assert_refused(fitted(name), lambda model: model.set_params(init=init).fit(X, Y), ValueError, r"\binit\b")

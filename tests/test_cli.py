@@ -31,9 +31,7 @@ def test_help_lists_the_commands():
     assert "--debug" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", [["no-such-command"], ["demo", "--splits", "0"], ["demo", "--rows", "10"]]
-)
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["demo", "--splits", "0"], ["demo", "--rows", "10"]])
 def test_wrong_usage_exits_with_2(arguments):
     assert run(*arguments).exit_code == 2
 
@@ -65,9 +63,7 @@ def test_debug_shows_the_traceback(tmp_path):
     result = run("--debug", "demo", "--output", tmp_path / "curve.jpeg2000")
     assert result.exit_code == 1
     assert isinstance(result.exception, ValueError)
-    assert run("demo", "--output", tmp_path / "curve.jpeg2000").stderr.startswith(
-        "paloma: error: The picture"
-    )
+    assert run("demo", "--output", tmp_path / "curve.jpeg2000").stderr.startswith("paloma: error: The picture")
 
 
 def test_an_unexpected_error_names_its_type(monkeypatch):

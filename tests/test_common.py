@@ -5,9 +5,7 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import paloma
 import pytest
-from paloma.preprocessing import UnitRows
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris, load_wine
 from sklearn.frozen import FrozenEstimator
@@ -15,6 +13,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import paloma
+from paloma.preprocessing import UnitRows
 
 EXPORTED = [getattr(paloma, name) for name in paloma.__all__ if inspect.isclass(getattr(paloma, name))]
 LEARNERS = [c for c in EXPORTED if hasattr(c, "pair_score")]

@@ -126,9 +126,7 @@ def test_missing_arrays(home):
 
 def test_shapes_that_do_not_fit(home):
     save(home, "a", y=np.arange(2))
-    with pytest.raises(
-        ValueError, match=r"must hold X \(n, d\) and y \(n,\); got shapes \(3, 2\) and \(2,\)"
-    ):
+    with pytest.raises(ValueError, match=r"must hold X \(n, d\) and y \(n,\); got shapes \(3, 2\) and \(2,\)"):
         load("a")
 
 

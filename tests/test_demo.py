@@ -71,9 +71,7 @@ def printed(results):
 
 def test_the_table():
     results = [
-        Result(name, f, [0.9, 0.92], [1.0, 2.0])
-        for f in _letters.FRACTIONS
-        for name in ("Euclid", *_letters.LEARNERS)
+        Result(name, f, [0.9, 0.92], [1.0, 2.0]) for f in _letters.FRACTIONS for name in ("Euclid", *_letters.LEARNERS)
     ]
     lines = [line for line in printed(results).splitlines() if "91.00 ± 1.41" in line]
     assert len(lines) == 10

@@ -35,9 +35,7 @@ def literal(estimator, triplets, y, splits, weight=None):
 def test_equals_the_literal_loop(kind, y):
     estimator = kind(random_state=0)
     result = cross_validate_triplets(estimator, X, TRIPLETS, y, cv=3, random_state=1)
-    scores, (n_train, n_test) = literal(
-        estimator, TRIPLETS, y, KFold(3, shuffle=True, random_state=1).split(X)
-    )
+    scores, (n_train, n_test) = literal(estimator, TRIPLETS, y, KFold(3, shuffle=True, random_state=1).split(X))
     assert sorted(result) == ["fit_time", "n_test", "n_train", "test_score"]
     np.testing.assert_allclose(result["test_score"], scores, atol=1e-12)
     np.testing.assert_array_equal(result["n_train"], n_train)
@@ -52,15 +50,12 @@ def test_weights_go_with_their_triplets():
     estimator = LODML(random_state=0, C=1.0)
     result = cross_validate_triplets(estimator, X, TRIPLETS, Y, cv=3, random_state=1, triplet_weight=weight)
     splits = list(KFold(3, shuffle=True, random_state=1).split(X))
-    np.testing.assert_allclose(
-        result["test_score"], literal(estimator, TRIPLETS, Y, splits, weight)[0], atol=1e-12
-    )
+    np.testing.assert_allclose(result["test_score"], literal(estimator, TRIPLETS, Y, splits, weight)[0], atol=1e-12)
 
 
 def test_the_seed_decides_the_folds():
     one, two, other = (
-        cross_validate_triplets(ODML(), X, TRIPLETS, Y, cv=3, random_state=seed)["n_test"]
-        for seed in (0, 0, 1)
+        cross_validate_triplets(ODML(), X, TRIPLETS, Y, cv=3, random_state=seed)["n_test"] for seed in (0, 0, 1)
     )
     assert list(one) == list(two)
     assert list(one) != list(other)
@@ -82,22 +77,17 @@ def test_kinds_of_cv(cv):
     assert (result["n_test"] > 0).all()
 
 
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_data_frames_and_string_labels():
     frame, names = pd.DataFrame(X, columns=list("abcd"), index=range(100, 160)), np.array(["p", "q", "r"])[Y]
     plain = cross_validate_triplets(LODML(random_state=0), X, TRIPLETS, Y, cv=3, random_state=0)
-    other = cross_validate_triplets(
-        LODML(random_state=0), frame, TRIPLETS.tolist(), names, cv=3, random_state=0
-    )
+    other = cross_validate_triplets(LODML(random_state=0), frame, TRIPLETS.tolist(), names, cv=3, random_state=0)
     np.testing.assert_array_equal(plain["test_score"], other["test_score"])
 
 
 def test_a_fold_without_triplets_is_named():
     inside = np.array([[0, 1, 2], [3, 4, 5]])
     folds = [(np.arange(30), np.arange(30, 60))]
-    with pytest.raises(
-        ValueError, match=r"Fold 0 has no test triplets: none of the 2 triplets .* its 30 rows"
-    ):
+    with pytest.raises(ValueError, match=r"Fold 0 has no test triplets: none of the 2 triplets .* its 30 rows"):
         cross_validate_triplets(ODML(), X, inside, cv=folds)
     with pytest.raises(ValueError, match="Fold 0 has no training triplets"):
         cross_validate_triplets(ODML(), X, inside, cv=[folds[0][::-1]])

@@ -108,9 +108,7 @@ def test_data_far_from_the_origin(kind, dtype, rtol):
     model = MetricKNeighborsClassifier(metric, n_neighbors=5).fit(rows, Y)
     found, numbers = model.kneighbors(queries)
     values = np.maximum(literal_values(metric, queries, rows), 0)
-    np.testing.assert_allclose(
-        found, np.sqrt(np.take_along_axis(values, numbers, axis=1)), rtol=rtol, atol=rtol
-    )
+    np.testing.assert_allclose(found, np.sqrt(np.take_along_axis(values, numbers, axis=1)), rtol=rtol, atol=rtol)
     np.testing.assert_allclose(found**2, np.sort(values, axis=1)[:, :5], rtol=5 * rtol, atol=5 * rtol)
     assert (np.diff(found, axis=1) >= 0).all()
 
@@ -196,9 +194,7 @@ def test_pairwise_score_equals_pair_score(kind, psd):
     pairs = np.stack([np.repeat(Q, len(X), axis=0), np.tile(X, (len(Q), 1))], axis=1)
     one_by_one = metric.pair_score(pairs, np.tile(Y, len(Q))).reshape(len(Q), len(X))
     np.testing.assert_allclose(one_by_one, expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(
-        metric.pairwise_score(Q, X), metric.pair_score(pairs).reshape(len(Q), -1), atol=1e-9
-    )
+    np.testing.assert_allclose(metric.pairwise_score(Q, X), metric.pair_score(pairs).reshape(len(Q), -1), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", LOCAL)

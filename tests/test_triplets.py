@@ -82,9 +82,7 @@ def test_only_the_anchors_asked_for():
     anchors = np.array([30, 4, 11, 17])
     some = mine(X, codes, anchors=anchors)
     assert some.n_anchors == 4
-    np.testing.assert_array_equal(
-        some.triplets, np.concatenate([every[every[:, 0] == anchor] for anchor in anchors])
-    )
+    np.testing.assert_array_equal(some.triplets, np.concatenate([every[every[:, 0] == anchor] for anchor in anchors]))
 
 
 def test_impostors_are_the_nearest_ones_and_near_enough():

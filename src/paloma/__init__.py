@@ -1,10 +1,10 @@
 """paloma: passive-aggressive local metric learning.
 
-Learns similarity and distance online, from triplets ("this should be nearer than that"), with one metric a class on top of
-a shared one.
+Learns similarity and distance online, from triplets ("this should be nearer than that"), with one metric a class on
+top of a shared one.
 """
 
-from . import datasets, exceptions, preprocessing, triplets
+from . import datasets, evaluate, exceptions, preprocessing, triplets
 from .estimators import LODML, LOSL, OASIS, ODML
 from .neighbors import MetricKNeighborsClassifier
 
@@ -17,6 +17,7 @@ __all__ = [
     "ODML",
     "MetricKNeighborsClassifier",
     "datasets",
+    "evaluate",
     "exceptions",
     "preprocessing",
     "triplets",

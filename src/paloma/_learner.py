@@ -2,7 +2,7 @@
 
 A triplet (p, p+, p-) asks that p be nearer to p+ than to p- by a margin. With phi the pair feature of the measure and
 M_c = lam U + mu L_c the metric of a candidate's class c, the constraint on Theta = (U, L_1, ..., L_k) is linear,
-m + <Theta, Psi> <= xi, and the passive-aggressive step is Theta -= tau Psi with tau = rule(gap, |Psi|^2, C) (spec.md 0, 1).
+m + <Theta, Psi> <= xi, and the passive-aggressive step is Theta -= tau Psi, tau = rule(gap, |Psi|^2, C) (spec.md 0, 1).
 
 Since <Psi_k, Psi_b> needs only inner products of pair features times the class kernel T = lam^2 + mu^2 [c = c'],
 a block of triplets is learnt exactly as if one by one (spec.md 10): pair values and Gram matrices by matrix products,
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ._kernels.scratch import Scratch
 from ._kernels.steps import squared_norm, step_size
 from ._kernels.stream import stream as fused
-from ._kernels.sweep import correct, sweep
+from ._kernels.sweep import correct, row_products, sweep
 from ._locality import FREE, Locality
 from ._measure import Measure
 from ._psd import Psd, exact_tau, project_one
@@ -94,6 +94,8 @@ def learn(
     seen : triplets learnt before, so that psd every n and averaging keep their rhythm over calls.
     averaging : weight of the iterate after `n` triplets in the running average; None keeps no average.
     """
+    if not len(stream.triplets):
+        return Tally()
     one, size = _path(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
@@ -117,13 +119,13 @@ def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[...,
     if block != "auto":
         return partial(_exact_block, inner=int(block), scratch=Scratch()), 4 * int(block)
     head = stream.triplets[: STREAM_CHUNK // 64]
-    pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / max(len(head), 1)
+    pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
     d = stream.X.shape[1]
     if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
         return _stream_block, STREAM_CHUNK
     classes = len(np.unique(_candidate_codes(parts, stream, head)))
     inner, outer = auto_blocks(d, classes)
-    return partial(_exact_block, inner=int(inner / pairs), scratch=Scratch()), int(outer / pairs)
+    return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
 
 
 def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
@@ -254,7 +256,7 @@ def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, s
     for t, (p, q, n) in enumerate(triplets):
         pair = (stream.X[p] - stream.X[[q, n]]) * stream.X.dtype.type(stream.factor)
         blocks = _psi(parts.locality, state, pair, *slots[t])
-        gap = parts.margin + sum(signs @ np.einsum("kd,de,ke->k", v, m, v) for m, v, signs in blocks)
+        gap = parts.margin + sum(signs @ row_products(v @ m, v) for m, v, signs in blocks)
         total += max(float(gap), 0.0)
         norm = squared_norm(parts.locality.lam**2, parts.locality.mu**2, *slots[t], *norms[t])
         if parts.psd.word == "exact":

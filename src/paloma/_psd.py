@@ -87,7 +87,7 @@ def exact_tau(blocks: list[tuple[Array, Array, Array]], margin: float, C: float)
         total = margin
         for matrix, vectors, signs in blocks:
             moved = matrix - tau * (vectors.T * signs) @ vectors
-            total += signs @ np.einsum("kd,de,ke->k", vectors, moved, vectors)
+            total += signs @ ((vectors @ moved) * vectors).sum(axis=1)
             value, vector = smallest_pair(moved)
             if value < 0:
                 total -= value * (signs @ (vectors @ vector) ** 2)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ._kernels.sweep import row_products
 from ._kernels.topk import merge_tile
 
 Array = NDArray[Any]
@@ -21,11 +22,11 @@ QUERY_TILE, ITEM_TILE = 512, 2048
 class Items:
     """The item side of a search: value(q, i) = alpha q.rows_i + table(q)[classes_i] + constants_i, small is near.
 
-    `rows(start, stop)` gives the item factors of a tile, `table(Q)` the (n_queries, n_classes) table.
+    `rows(slice)` gives the item factors of a tile, `table(Q)` the (n_queries, n_classes) table.
     """
 
     n: int
-    rows: Callable[[int, int], Array]
+    rows: Callable[[slice], Array]
     alpha: float
     table: Callable[[Array], Array]
     classes: Array
@@ -33,7 +34,7 @@ class Items:
 
 
 def nearest(
-    queries: Callable[[int, int], Array],
+    queries: Callable[[slice], Array],
     n_queries: int,
     items: Items,
     k: int,
@@ -54,11 +55,11 @@ def nearest(
     buffer = np.empty(0)
     for a in range(0, n_queries, QUERY_TILE):
         part = slice(a, min(a + QUERY_TILE, n_queries))
-        rows = queries(part.start, part.stop)
+        rows = queries(part)
         table = items.table(rows).astype(np.float64, copy=False)
         for start in range(0, items.n, ITEM_TILE):
             stop = min(start + ITEM_TILE, items.n)
-            tile = items.rows(start, stop)
+            tile = items.rows(slice(start, stop))
             size = len(rows) * len(tile)
             if buffer.size < size or buffer.dtype != tile.dtype:
                 buffer = np.empty(size, tile.dtype)
@@ -71,8 +72,8 @@ def nearest(
 
 
 def squared_norms(rows: Array) -> Array:
-    """|x|^2 of each row in float64."""
-    return np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    """|x|^2 of each row."""
+    return row_products(rows, rows)
 
 
 class Metric(Protocol):
@@ -113,10 +114,7 @@ class LocalItems:
     def items(self) -> Items:
         """The item side of the search, over the arrays held here."""
         alpha = -2.0 if self.metric.symmetric else -1.0
-        return Items(len(self.X), self._mapped, alpha, self._table, self.columns, self.constants)
-
-    def _mapped(self, start: int, stop: int) -> Array:
-        return self.mapped[start:stop]
+        return Items(len(self.X), self.mapped.__getitem__, alpha, self._table, self.columns, self.constants)
 
     def _table(self, rows: Array) -> Array:
         if self.metric.symmetric:
@@ -126,7 +124,7 @@ class LocalItems:
     def search(self, Q: Array, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
         reach = min(k + self.SPARE, len(self.X) - (own is not None))
-        _, ids = nearest(lambda a, b: Q[a:b] - self.centre, len(Q), self.items, reach, own=own)
+        _, ids = nearest(lambda part: Q[part] - self.centre, len(Q), self.items, reach, own=own)
         values = np.concatenate(
             [self._direct(Q[a : a + QUERY_TILE], ids[a : a + QUERY_TILE]) for a in range(0, len(Q), QUERY_TILE)]
         )
@@ -146,9 +144,10 @@ class LocalItems:
         rows = Q - self.centre
         items = self.items
         constants, forms = items.constants, items.table(rows)[:, items.classes]
-        values = items.alpha * (rows @ items.rows(0, items.n).T) + forms + constants
+        values = items.alpha * (rows @ self.mapped.T) + forms + constants
         if self.metric.symmetric:
-            q, i = np.nonzero(np.abs(values) <= 1e-6 * (np.abs(forms) + np.abs(constants)))
+            cancelled = 1e-6 if Q.dtype == np.float64 else 1e-3
+            q, i = np.nonzero(np.abs(values) <= cancelled * (np.abs(forms) + np.abs(constants)))
             for a in range(0, len(q), ITEM_TILE):
                 part = slice(a, a + ITEM_TILE)
                 delta = Q[q[part]] - self.X[i[part]]

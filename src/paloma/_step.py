@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,10 @@ class Step:
             raise ValueError(f"step={name!r} takes step_params {sorted(known) or 'none'}, got {unknown}.")
         values = {**known, **given}
         for key, value in values.items():
-            if value is not None and not (np.isscalar(value) and np.isfinite(value) and value > 0):
+            if value is not None and not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 raise ValueError(f"step_params[{key!r}] must be a positive number, got {value!r}.")
         if name == "rescaled" and values["beta"] is None:
-            values["beta"] = 1.0 / -math.expm1(-float(values["eta"]))  # type: ignore[arg-type]
+            values["beta"] = 1.0 / -math.expm1(-float(values["eta"]))
         constants = np.zeros(2)
         constants[: len(values)] = list(values.values())
         return cls(name, _CODES[name], constants)

@@ -84,7 +84,11 @@ def check_points(estimator: Any, points: Any) -> tuple[Array, Array]:
             "Pass X to use row numbers."
         )
     flat = check_array(
-        array.reshape(-1, array.shape[2]), dtype=[np.float64, np.float32], order="C", estimator=who, input_name="triplets"
+        array.reshape(-1, array.shape[2]),
+        dtype=[np.float64, np.float32],
+        order="C",
+        estimator=who,
+        input_name="triplets",
     )
     return flat, np.arange(len(flat)).reshape(-1, 3)
 
@@ -96,7 +100,8 @@ def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
     array = np.asarray(weight, np.float64)
     if array.shape != (n,):
         raise ValueError(
-            f"{name_of(estimator)}: triplet_weight must have one value for each of the {n} triplets, got shape {array.shape}."
+            f"{name_of(estimator)}: triplet_weight must have one value for each of the {n} triplets, "
+            f"got shape {array.shape}."
         )
     if not np.isfinite(array).all() or (array < 0).any():
         raise ValueError(f"{name_of(estimator)}: triplet_weight must be finite and not negative.")
@@ -109,13 +114,13 @@ def check_magnitude(estimator: Any, X: Array, factor: float) -> None:
     if not largest < _LARGEST[X.dtype.itemsize]:
         raise ValueError(
             f"{name_of(estimator)}: values in X are too large, a step would overflow (largest row norm about "
-            f"{largest:.0e} in scaled units, limit {_LARGEST[X.dtype.itemsize]:.0e} for {X.dtype}). Scale the data first."
+            f"{largest:.0e} in scaled units, limit {_LARGEST[X.dtype.itemsize]:.0e} for {X.dtype}). Scale the data."
         )
 
 
 def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False) -> None:
     """A real number in [low, high], or (low, high]."""
-    ok = isinstance(value, Real) and not isinstance(value, bool) and low <= value <= high
+    ok = isinstance(value, Real) and value is not True and value is not False and low <= float(value) <= high
     if not ok or (open_low and value == low):
         bounds = f"{'(' if open_low else '['}{low:g}, {high:g}]"
         raise ValueError(f"{name} must be a number in {bounds}, got {value!r}.")
@@ -123,7 +128,7 @@ def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_
 
 def check_count(name: str, value: Any, low: int = 1) -> None:
     """An integer of at least `low`."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < low:
+    if not isinstance(value, Integral) or value is True or value is False or int(value) < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
 
 

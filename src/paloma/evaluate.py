@@ -114,9 +114,7 @@ class _Part:
     weight: Array | None
 
     @classmethod
-    def of(
-        cls, X: Any, y: Array | None, triplets: Array, weight: Array | None, rows: Array, else_: str
-    ) -> Self:
+    def of(cls, X: Any, y: Array | None, triplets: Array, weight: Array | None, rows: Array, else_: str) -> Self:
         """Take the part of `rows`; without any triplet, an error that begins with `else_`."""
         rows = np.arange(_num_samples(X))[rows]
         place = np.full(_num_samples(X), -1)
@@ -129,9 +127,7 @@ class _Part:
                 "rows. Give more triplets, or another number of folds."
             )
         labels = None if y is None else y[rows]
-        return cls(
-            _safe_indexing(X, rows), labels, renumbered[kept], None if weight is None else weight[kept]
-        )
+        return cls(_safe_indexing(X, rows), labels, renumbered[kept], None if weight is None else weight[kept])
 
 
 def _run(model: Any, learnt: _Part, scored: _Part) -> tuple[float, int, int, float]:

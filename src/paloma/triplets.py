@@ -1,10 +1,9 @@
 """Triplets (anchor, positive, negative) as row numbers: from labels, at random, and from a stream with a memory.
 
-The Euclidean metric decides who is near unless rows are given in a learnt space: pass `transform(X)` to mine again under
-the metric as it is now.
+The Euclidean metric decides who is near unless rows are given in a learnt space: pass `transform(X)` to mine again
+under the metric as it is now.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,8 +56,8 @@ def mine(
     anchors = np.arange(len(X)) if anchors is None else anchors
     items, centre = _euclidean(X, codes)
 
-    def queries(a: int, b: int) -> Array:
-        return X[anchors[a:b]] - centre
+    def queries(part: slice) -> Array:
+        return X[anchors[part]] - centre
 
     arguments = {"own": anchors, "query_classes": codes[anchors]}
     targets = _by_class(X, codes, anchors, min(n_targets, len(X)), centre)
@@ -78,14 +77,12 @@ def mine(
 def _euclidean(X: Array, codes: Array) -> tuple[Items, Array]:
     """Items of a Euclidean search, centred so that the expansion does not cancel."""
     centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-    constants = np.concatenate(
-        [squared_norms(X[a : a + QUERY_TILE] - centre) for a in range(0, len(X), QUERY_TILE)]
-    )
+    constants = np.concatenate([squared_norms(X[a : a + QUERY_TILE] - centre) for a in range(0, len(X), QUERY_TILE)])
 
     def table(rows: Array) -> Array:
         return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
 
-    return Items(len(X), lambda a, b: X[a:b] - centre, -2.0, table, codes, constants), centre
+    return Items(len(X), lambda part: X[part] - centre, -2.0, table, codes, constants), centre
 
 
 def _by_class(X: Array, codes: Array, anchors: Array, k: int, centre: Array) -> Array:
@@ -95,9 +92,8 @@ def _by_class(X: Array, codes: Array, anchors: Array, k: int, centre: Array) -> 
         members, mine = np.flatnonzero(codes == code), np.flatnonzero(codes[anchors] == code)
         rows = X[members] - centre
         own = np.searchsorted(members, anchors[mine])
-        _, ids = nearest(
-            lambda a, b, rows=rows, own=own: rows[own[a:b]], len(mine), _plain(rows), min(k, len(members)), own=own
-        )
+        queries = rows[own]
+        _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
         found[mine, : ids.shape[1]] = np.where(ids >= 0, members[ids], -1)
     return found
 
@@ -106,7 +102,7 @@ def _plain(rows: Array) -> Items:
     """Rows as items of a Euclidean search without classes."""
     norms = squared_norms(rows)
     classes = np.zeros(len(rows), np.int32)
-    return Items(len(rows), lambda a, b: rows[a:b], -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
+    return Items(len(rows), rows.__getitem__, -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
 
 
 def _direct(X: Array, anchors: Array, candidates: Array) -> Array:
@@ -115,7 +111,7 @@ def _direct(X: Array, anchors: Array, candidates: Array) -> Array:
     for a in range(0, len(anchors), QUERY_TILE):
         part = slice(a, a + QUERY_TILE)
         delta = X[candidates[part]] - X[anchors[part], None]
-        out[part] = np.einsum("ijk,ijk->ij", delta, delta, dtype=np.float64)
+        out[part] = squared_norms(delta.reshape(-1, X.shape[1])).reshape(delta.shape[:2])
     out[candidates < 0] = np.inf
     return out
 
@@ -159,7 +155,7 @@ def targets_impostors(
 
 
 def random_triplets(codes: Array, n: int, rng: np.random.Generator, balanced: bool = False) -> Array:
-    """n triplets at random: anchor from all rows (or classes evenly), positive from its class, negative from the others."""
+    """n triplets at random: anchor from all rows (or classes evenly), positive from its class, negative elsewhere."""
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes)
     starts = np.cumsum(counts) - counts

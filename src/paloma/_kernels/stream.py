@@ -1,7 +1,7 @@
 """The fused per-triplet loop for small dimensions, where the overhead of blocks would dominate.
 
-The same iterates as the blocked path, for both measures: phi+ = l_1 r_1^T and phi- = l_2 r_2^T, with l = r = p - x for a
-distance and l = p, r = x for a similarity (spec.md 6.1 and 7). Inner loops run along rows, without horizontal sums.
+The same iterates as the blocked path, for both measures: phi+ = l_1 r_1^T and phi- = l_2 r_2^T, with l = r = p - x for
+a distance and l = p, r = x for a similarity (spec.md 6.1 and 7). Inner loops run along rows, without horizontal sums.
 """
 
 import numpy as np

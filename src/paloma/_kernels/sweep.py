@@ -36,9 +36,13 @@ def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin
             c = classes[r]
             plus = lam2 + mu2 if (c == i and c >= 0) else lam2
             minus = lam2 + mu2 if (c == j and c >= 0) else lam2
-            values[r] -= sign * step * (
-                plus * np.float64(left[k, r]) * np.float64(right[k, r])
-                - minus * np.float64(left[b, r]) * np.float64(right[b, r])
+            values[r] -= (
+                sign
+                * step
+                * (
+                    plus * np.float64(left[k, r]) * np.float64(right[k, r])
+                    - minus * np.float64(left[b, r]) * np.float64(right[b, r])
+                )
             )
     return loss, updates
 

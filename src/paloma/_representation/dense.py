@@ -1,5 +1,6 @@
 """Dense matrices: the shared U and one L a class, which exists from the class's first update on."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ class Dense:
 def segments_of(codes: Array) -> Segments:
     """(code, slice) of each run of equal codes."""
     edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
-    return [(int(codes[a]), slice(a, b)) for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    return [(int(codes[a]), slice(a, b)) for a, b in pairwise(edges) if a < b]
 
 
 def gram(rows: Array, out: Array) -> Array:

@@ -1,7 +1,7 @@
 """The read-out of a model: M_c in the units of X, and what scoring and search need of it (spec.md 6.3 and 11).
 
-Class codes below zero name no class. UNSEEN is a class that was never updated, M = lam U + mu start; SHARED is the shared
-part by itself, M = U.
+Class codes below zero name no class. UNSEEN is a class that was never updated, M = lam U + mu start; SHARED is the
+shared part by itself, M = U.
 """
 
 from typing import Any

@@ -10,12 +10,8 @@ def demo(
     splits: Annotated[int, typer.Option(min=1, help="Random splits to average over.")] = 3,
     quick: Annotated[bool, typer.Option("--quick", help="One split.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the learners.")] = 0,
-    rows: Annotated[
-        int | None, typer.Option(min=500, help="Use only so many random rows of the data.")
-    ] = None,
-    output: Annotated[Path, typer.Option(help="Where the picture goes: .png, .svg or .pdf.")] = Path(
-        "paloma-demo.png"
-    ),
+    rows: Annotated[int | None, typer.Option(min=500, help="Use only so many random rows of the data.")] = None,
+    output: Annotated[Path, typer.Option(help="Where the picture goes: .png, .svg or .pdf.")] = Path("paloma-demo.png"),
 ) -> None:
     """Compare local and global learners on the embedded Letters data: a table and a picture."""
     from ..experiments.demo import demo as run

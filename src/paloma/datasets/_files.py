@@ -52,9 +52,7 @@ def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
     folder = Path(home).expanduser()
     if not folder.is_dir():
         source = "data_home" if data_home is not None else "PALOMA_DATA"
-        raise FileNotFoundError(
-            f"{source} must name a folder of .npz files; {str(folder)!r} is not a folder."
-        )
+        raise FileNotFoundError(f"{source} must name a folder of .npz files; {str(folder)!r} is not a folder.")
     return folder
 
 
@@ -69,9 +67,7 @@ def _find(name: str, folder: Path | None) -> Path:
         stems = ", ".join(path.stem for path in matches)
         raise ValueError(f"The data set name {name!r} is ambiguous; give one of: {stems}.")
     known = ", ".join([*BUILT_IN, *(path.stem for path in paths)])
-    where = (
-        f"looked in {folder}" if folder else "set PALOMA_DATA or data_home to a folder of .npz files for more"
-    )
+    where = f"looked in {folder}" if folder else "set PALOMA_DATA or data_home to a folder of .npz files for more"
     raise ValueError(f"Unknown data set {name!r}; known are: {known} ({where}).")
 
 

@@ -1,6 +1,6 @@
 """Scores, matrices and search vectors of a fitted learner: everything that reads a model and never changes it."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ class Scoring:
     """The reading half of the learner protocol; `paloma.estimators.base.Learner` is the learning half."""
 
     _model: Any
-    _measure: Any
+    _measure: ClassVar[Any]
 
     def _metric(self) -> DenseMetric:
         check_is_fitted(self)
@@ -44,13 +44,13 @@ class Scoring:
         return -np.sign(values) * np.sqrt(np.abs(values)) if self._measure.symmetric else values
 
     def _pair_values(self, pairs: Any, y: Any, X: Any) -> Array:
-        metric = self._metric()
+        check_is_fitted(self)
         array = np.asarray(pairs)
         if X is not None:
             rows = self._rows(X)
             if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
                 raise ValueError(f"pairs with X must be an int array (n, 2) of row numbers, got shape {array.shape}.")
-            if array.size and not (0 <= array.min() and array.max() < len(rows)):
+            if array.size and not (array.min() >= 0 and array.max() < len(rows)):
                 raise ValueError(f"pairs must name rows 0 to {len(rows) - 1} of X.")
             left, right = rows[array[:, 0]], rows[array[:, 1]]
         else:
@@ -58,10 +58,13 @@ class Scoring:
                 raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
             flat = self._rows(array.reshape(-1, array.shape[2]))
             left, right = flat[0::2], flat[1::2]
-        codes = self._codes_of(y, len(left), "pairs")
+        return self._values(left, right, self._codes_of(y, len(left), "pairs"))
+
+    def _values(self, left: Array, right: Array, codes: Array) -> Array:
+        """Squared distances, or similarities, of pairs of rows."""
         if self._measure.symmetric:
             left = right = left - right
-        return metric.values(left, right, codes)
+        return self._metric().values(left, right, codes)
 
     def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Similarity of pairs, larger is more similar.
@@ -92,7 +95,7 @@ class Scoring:
         if len(rows) < 2:
             raise ValueError(f"{check.name_of(self)}.score needs at least 2 rows, got {len(rows)}.")
         items = LocalItems(metric, rows, self._codes_of(labels, len(rows), "rows of X"))
-        distinct, numbers = np.unique(labels, return_inverse=True)
+        numbers = np.unique(labels, return_inverse=True)[1]
         _, ids = items.search(rows, min(3, len(rows) - 1), own=np.arange(len(rows)))
         return float((majority(numbers[ids]) == numbers).mean())
 
@@ -102,11 +105,14 @@ class Scoring:
             X, triplets = check.check_points(self, triplets)
         rows = self._rows(X)
         array = check.check_triplets(self, triplets, len(rows))
-        labels = None if y is None else check.check_labels(self, np.ravel(y), len(rows))  # type: ignore[arg-type]
+        codes = self._codes_of(None if y is None else np.ravel(y), len(rows), "rows of X")
+        return self._ranked_right(rows, array, codes[array[:, 1:]])
+
+    def _ranked_right(self, rows: Array, triplets: Array, codes: Array) -> float:
         scores = [
-            self.pair_score(array[:, [0, k]], None if labels is None else labels[array[:, k]], X=rows) for k in (1, 2)
+            self._scores(self._values(rows[triplets[:, 0]], rows[triplets[:, k]], codes[:, k - 1])) for k in (1, 2)
         ]
-        return float((scores[0] > scores[1]).mean()) if len(array) else 0.0
+        return float((scores[0] > scores[1]).mean()) if len(triplets) else 0.0
 
     def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
@@ -123,7 +129,7 @@ class Scoring:
         return self._model.balance.queries(vectors)
 
     def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
-        """Vectors of items for any exhaustive inner-product search (spec 11), d + n_classes + 3 wide for a local distance.
+        """Vectors of items for any exhaustive inner-product search (spec 11); d + n_classes + 3 wide for LODML.
 
         With for_graph=True the balanced form for graph and IVF indexes under L2, one more column.
         """
@@ -137,4 +143,3 @@ class Scoring:
 
     def _vector_codes(self) -> Array:
         return self._model.labels.order.astype(np.int32)
-

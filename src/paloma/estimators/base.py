@@ -2,97 +2,44 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._learner import Parts, Stream, Tally
-from .._locality import FREE, Labels, Locality
-from .._measure import Measure
+from .._locality import FREE, Labels
 from .._progress import progress
-from .._psd import Psd
-from .._representation import Dense
-from .._step import Step
+from .._representation import SHARED, Dense
 from ..triplets import Mined, Reservoir, mine
-from ._docs import COMMON
 from ._model import Model
+from ._parameters import Parameters
 from ._scoring import Scoring
 
 Array = NDArray[Any]
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class Learner(Scoring, BaseEstimator):
-    """Parameters, learning and learned attributes that every learner has; api in the classes that are exported."""
+@dataclass
+class Checked:
+    """Input that passed every check."""
 
-    C: float = 0.03
-    step: str = "pa1"
-    step_params: dict[str, float] | None = None
-    margin: float = 1.0
-    psd: str | int = "never"
-    scale: str | None = "auto"
-    average: bool | str = "auto"
-    init: str | ArrayLike = "identity"
-    unlabeled: Any = None
-    n_targets: int = 3
-    n_impostors: int = 10
-    impostor_margin: float = 0.1
-    n_epochs: int = 4
-    remine: bool = False
-    early_stopping: bool = False
-    validation_fraction: float = 0.1
-    reservoir_size: int = 64
-    block_size: int | str = "auto"
-    random_state: Any = None
-    verbose: int = 0
+    X: Array
+    y: Array | None
+    triplets: Array | None
+    weight: Array | None
 
-    _measure: ClassVar[Measure]
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", COMMON)
+def _labelled_rows(X: Array, codes: Array) -> tuple[Array, Array]:
+    """Rows that have a class, and their codes; X itself where all have."""
+    known = codes >= 0
+    return (X, codes) if known.all() else (X[known], codes[known])
 
-    # -- the parts -------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def _locality(self) -> Locality:
-        """Which part of the model classes share."""
-
-    def _parts(self) -> Parts:
-        """The learner as a choice on each axis; checks every parameter."""
-        check.check_real("C", self.C, 0.0, open_low=True)
-        check.check_real("margin", self.margin, 0.0, np.finfo(np.float32).max, open_low=True)
-        check.check_real("impostor_margin", self.impostor_margin, 0.0, np.finfo(np.float32).max)
-        check.check_real("validation_fraction", self.validation_fraction, 0.0, 0.9, open_low=True)
-        for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
-            check.check_count(name, getattr(self, name))
-        check.check_word("scale", self.scale, ("auto", None))
-        check.check_word("average", self.average, ("auto", True, False))
-        if self.block_size != "auto":
-            check.check_count("block_size", self.block_size)
-        step = Step.parse(self.step, self.step_params)
-        psd = Psd.parse(self.psd, self.step)
-        if not self._measure.symmetric and psd.word not in ("never", "end"):
-            raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")
-        return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin))
-
-    def _start(self, d: int, dtype: Any, scale: float) -> Array:
-        """Theta_0 in scaled units."""
-        if isinstance(self.init, str):
-            check.check_word("init", self.init, ("identity",))
-            return np.eye(d, dtype=dtype)
-        start = np.asarray(self.init, dtype)
-        if start.shape != (d, d) or not np.isfinite(start).all():
-            raise ValueError(f"init must be 'identity' or a finite ({d}, {d}) array, got shape {start.shape}.")
-        if self._measure.symmetric and not np.allclose(start, start.T):
-            raise ValueError("init must be symmetric for a distance.")
-        return np.ascontiguousarray(start * dtype.type(scale * scale))
+class Learner(Scoring, Parameters):
+    """Learning, and learned attributes; what reads a model is in `Scoring`."""
 
     # -- learning --------------------------------------------------------------------------------------------
 
@@ -117,25 +64,24 @@ class Learner(Scoring, BaseEstimator):
         """
         with check.unchanged_on_error(self):
             parts = self._parts()
-            X, y, triplets, weight = self._check_input(X, y, triplets, triplet_weight, reset=True)
-            labels = Labels() if y is None else Labels().extended(self._labelled(y))
-            if triplets is None and len(labels) < 2:
+            data = self._checked(X, y, triplets, triplet_weight, reset=True)
+            labels = Labels() if data.y is None else Labels().extended(self._labelled(data.y))
+            if data.triplets is None and len(labels) < 2:
                 raise ValueError(
                     f"{check.name_of(self)} learns from rows of at least 2 classes, got {len(labels)} class"
                     f"{'' if len(labels) == 1 else 'es'}."
                 )
-            codes = None if y is None else self._codes(labels, y)
-            seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-            rng = np.random.default_rng(seed)
-            mined = self._mine(X, codes) if triplets is None else None
-            first = mined.triplets if mined is not None else triplets
-            self._begin(X, labels, rng, first)
-            averaging = self._averaging(given=triplets is not None, passes=self.n_epochs)
-            stream = Stream(X, first, codes, self._model.factor, weight)
-            self._epochs(parts, stream, mined, averaging)
-            if y is not None:
-                rows = codes >= 0
-                self._model.reservoir.add(X[rows] if not rows.all() else X, codes[rows], rng)
+            codes = self._codes(labels, data.y)
+            rng = self._generator()
+            mined, first = None, data.triplets
+            if first is None:
+                mined = self._mine(data.X, codes)
+                first = mined.triplets
+            self._begin(data.X, labels, rng, first)
+            averaging = self._averaging(given=mined is None, passes=self.n_epochs)
+            self._epochs(parts, Stream(data.X, first, codes, self._model.factor, data.weight), mined, averaging)
+            if codes is not None:
+                self._model.reservoir.add(*_labelled_rows(data.X, codes), rng)
             self._publish()
         return self
 
@@ -156,66 +102,63 @@ class Learner(Scoring, BaseEstimator):
         fresh = not hasattr(self, "_model")
         with check.unchanged_on_error(self):
             parts = self._parts()
-            X, y, triplets, weight = self._check_input(X, y, triplets, triplet_weight, reset=fresh)
-            announced = None if classes is None else check.check_labels(self, classes, np.size(classes), "classes")
+            data = self._checked(X, y, triplets, triplet_weight, reset=fresh)
             labels = Labels() if fresh else self._model.labels
-            for more in (announced, None if y is None else self._labelled(y)):
-                labels = labels if more is None else labels.extended(more)
-            if not fresh:
-                X = X.astype(self._model.state.start.dtype, copy=False)
-                check.check_magnitude(self, X, self._model.factor)
+            if classes is not None:
+                labels = labels.extended(check.check_labels(self, classes, np.size(classes), "classes"))
+            if data.y is not None:
+                labels = labels.extended(self._labelled(data.y))
             if fresh:
-                seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-                self._begin(X, labels, np.random.default_rng(seed), triplets)
+                self._begin(data.X, labels, self._generator(), data.triplets)
             model = self._model
-            codes = None if y is None else self._codes(labels, y)
-            if triplets is None:
-                tally = self._learn_rows(parts, X, codes)
+            rows = data.X.astype(model.state.start.dtype, copy=False)
+            check.check_magnitude(self, rows, model.factor)
+            codes = self._codes(labels, data.y)
+            if data.triplets is None:
+                tally = self._learn_rows(parts, *_labelled_rows(rows, codes))
             else:
-                self._freeze_scale(X, triplets)
-                averaging = self._averaging(given=True, passes=1)
-                tally = model.learn(
-                    parts, Stream(X, triplets, codes, model.factor, weight), averaging, self.block_size
-                )
+                self._freeze_scale(rows, data.triplets)
+                stream = Stream(rows, data.triplets, codes, model.factor, data.weight)
+                tally = model.learn(parts, stream, self._averaging(given=True, passes=1), self.block_size)
             model.labels = labels
             if tally.triplets:
                 self.loss_ = tally.loss / tally.triplets
             self._publish()
         return self
 
-    def _check_input(
-        self, X: Any, y: Any, triplets: Any, weight: Any, *, reset: bool
-    ) -> tuple[Array, Array | None, Array | None, Array | None]:
+    def _checked(self, X: Any, y: Any, triplets: Any, weight: Any, *, reset: bool) -> Checked:
         """Rows, labels, triplets and weights, all checked against each other."""
+        who = check.name_of(self)
         if X is None:
             if triplets is None:
-                raise ValueError(f"{check.name_of(self)} needs X, or triplets as points (n, 3, d).")
-            flat, triplets = check.check_points(self, triplets)
-            X = check.check_rows(self, flat, reset=reset)
+                raise ValueError(f"{who} needs X, or triplets as points (n, 3, d).")
+            X, triplets = check.check_points(self, triplets)
             y = None if y is None else np.asarray(y).reshape(-1)
-        else:
-            X = check.check_rows(self, X, reset=reset)
-            if triplets is not None:
-                triplets = check.check_triplets(self, triplets, len(X))
+        X = check.check_rows(self, X, reset=reset)
         if y is None and triplets is None:
-            raise ValueError(
-                f"{check.name_of(self)} requires y to be passed, but the target y is None. Give labels, or triplets."
-            )
+            raise ValueError(f"{who} requires y to be passed, but the target y is None. Give labels, or triplets.")
         if y is not None:
             y = check.check_labels(self, y, len(X))
-        if weight is not None and triplets is None:
-            raise ValueError(f"{check.name_of(self)}: triplet_weight goes with triplets; rows have no weights.")
         if triplets is not None:
+            triplets = check.check_triplets(self, triplets, len(X))
             weight = check.check_weight(self, weight, len(triplets))
+        elif weight is not None:
+            raise ValueError(f"{who}: triplet_weight goes with triplets; rows have no weights.")
         self._start(X.shape[1], X.dtype, 1.0)
         if self.scale is None or X.dtype == np.float64:
             check.check_magnitude(self, X, 1.0)
-        return X, y, triplets, weight
+        return Checked(X, y, triplets, weight)
+
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)))
 
     def _labelled(self, y: Array) -> Array:
         return y if self.unlabeled is None else y[y != self.unlabeled]
 
-    def _codes(self, labels: Labels, y: Array) -> Array:
+    def _codes(self, labels: Labels, y: Any) -> Any:
+        """Class codes of labels, FREE for the unlabelled; None without labels."""
+        if y is None:
+            return None
         codes = labels.codes(y)
         return codes if self.unlabeled is None else np.where(y != self.unlabeled, codes, FREE).astype(np.int32)
 
@@ -241,14 +184,14 @@ class Learner(Scoring, BaseEstimator):
             start = self._start(X.shape[1], model.state.start.dtype, model.scale or 1.0)
             model.state = Dense(start, self._measure.symmetric)
 
-    def _mine(self, X: Array, codes: Array, anchors: Array | None = None) -> Mined:
+    def _mine(self, X: Array, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
+        settings = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
-            mined = mine(X, codes, self.n_targets, self.n_impostors, self.impostor_margin, anchors)
-        else:
-            mined = mine(X[known], codes[known], self.n_targets, self.n_impostors, self.impostor_margin)
-            mined.triplets = known[mined.triplets]
+            return mine(X, codes, *settings, anchors)
+        mined = mine(X[known], codes[known], *settings)
+        mined.triplets = known[mined.triplets]
         return mined
 
     def _averaging(self, *, given: bool, passes: int) -> bool:
@@ -293,9 +236,6 @@ class Learner(Scoring, BaseEstimator):
     def _learn_rows(self, parts: Parts, X: Array, codes: Array) -> Tally:
         """One pass over labelled rows: triplets inside the batch and with the reservoir, then into the reservoir."""
         model = self._model
-        rows = codes >= 0
-        if not rows.all():
-            X, codes = X[rows], codes[rows]
         old, old_codes = model.reservoir.sample(X)
         pool, pool_codes = np.concatenate([old, X]), np.concatenate([old_codes, codes])
         tally = Tally()
@@ -304,9 +244,7 @@ class Learner(Scoring, BaseEstimator):
             self._freeze_scale(pool, mined.triplets)
             triplets = mined.shuffled(model.rng)
             averaging = self._averaging(given=False, passes=1)
-            tally = model.learn(
-                parts, Stream(pool, triplets, pool_codes, model.factor), averaging, self.block_size
-            )
+            tally = model.learn(parts, Stream(pool, triplets, pool_codes, model.factor), averaging, self.block_size)
         model.reservoir.add(X, codes, model.rng)
         return tally
 
@@ -341,9 +279,8 @@ class Learner(Scoring, BaseEstimator):
     def _held_out_score(self, stream: Stream, held: Array) -> float:
         """Fraction of held-out triplets ranked right by the current read-out."""
         codes = stream.codes
-        labels = None if codes is None else np.where(codes >= 0, codes, 0)
-        labels = None if labels is None else self._model.labels.labels[labels]
-        return self.triplet_score(stream.X, held, labels)
+        candidates = np.full(held[:, 1:].shape, SHARED, np.int32) if codes is None else codes[held[:, 1:]]
+        return self._ranked_right(stream.X, held, candidates)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")

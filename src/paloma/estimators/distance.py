@@ -61,11 +61,11 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return SharedMetric(self.components_)
 
     def _remining_rows(self, X: Array) -> Array:
-        return self.transform(X)
+        return X @ self.components_.T
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_features_in_)  # type: ignore[attr-defined]
+        return int(self.n_features_in_)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -24,8 +24,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     metric : learner, optional
-        None is ``LODML(random_state=0)``. A fitted learner is used as it is (also inside FrozenEstimator); an unfitted one is cloned
-        and fitted on the rows given to `fit`.
+        None is ``LODML(random_state=0)``. A fitted learner is used as it is (also inside FrozenEstimator); an unfitted
+        one is cloned and fitted on the rows given to `fit`.
     n_neighbors : int
         Neighbours that vote. A tie goes to the class of the nearest among the tied.
 
@@ -48,9 +48,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         with check.unchanged_on_error(self):
             check.check_count("n_neighbors", self.n_neighbors)
             if y is None:
-                raise ValueError(
-                    f"{check.name_of(self)} requires y to be passed, but the target y is None."
-                )
+                raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
             rows = check.check_rows(self, X, reset=True)
             labels = check.check_labels(self, y, len(rows))
             if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
@@ -61,7 +59,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(f"n_neighbors={self.n_neighbors} is more than the n_samples = {len(rows)} rows of X.")
             self.metric_ = self._fitted_metric(X, labels)
             learner = _learner_of(self.metric_)
-            rows = learner._rows(rows)
+            if rows.shape[1] != learner.n_features_in_:
+                raise ValueError(
+                    f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
+                )
+            rows = rows.astype(learner.shared_.dtype, copy=False)
             self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, len(rows), "rows of X"))
         return self
 

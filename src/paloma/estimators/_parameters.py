@@ -1,0 +1,88 @@
+"""The parameters every learner has, their checks, and the parts they choose."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from .. import _validation as check
+from .._learner import Parts
+from .._locality import Locality
+from .._measure import Measure
+from .._psd import Psd
+from .._step import Step
+from ._docs import COMMON
+
+Array = NDArray[Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Parameters(BaseEstimator):
+    """Keyword parameters of a learner, documented in the classes that are exported."""
+
+    C: float = 0.03
+    step: str = "pa1"
+    step_params: dict[str, float] | None = None
+    margin: float = 1.0
+    psd: str | int = "never"
+    scale: str | None = "auto"
+    average: bool | str = "auto"
+    init: str | ArrayLike = "identity"
+    unlabeled: Any = None
+    n_targets: int = 3
+    n_impostors: int = 10
+    impostor_margin: float = 0.1
+    n_epochs: int = 4
+    remine: bool = False
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    reservoir_size: int = 64
+    block_size: int | str = "auto"
+    random_state: Any = None
+    verbose: int = 0
+
+    _measure: ClassVar[Measure]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("{common}", COMMON)
+
+    # -- the parts -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _locality(self) -> Locality:
+        """Which part of the model classes share."""
+
+    def _parts(self) -> Parts:
+        """The learner as a choice on each axis; checks every parameter."""
+        check.check_real("C", self.C, 0.0, open_low=True)
+        check.check_real("margin", self.margin, 0.0, 1e30, open_low=True)
+        check.check_real("impostor_margin", self.impostor_margin, 0.0, 1e30)
+        check.check_real("validation_fraction", self.validation_fraction, 0.0, 0.9, open_low=True)
+        for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
+            check.check_count(name, getattr(self, name))
+        check.check_word("scale", self.scale, ("auto", None))
+        check.check_word("average", self.average, ("auto", True, False))
+        if self.block_size != "auto":
+            check.check_count("block_size", self.block_size)
+        step = Step.parse(self.step, self.step_params)
+        psd = Psd.parse(self.psd, self.step)
+        if not self._measure.symmetric and psd.word not in ("never", "end"):
+            raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")
+        return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin))
+
+    def _start(self, d: int, dtype: Any, scale: float) -> Array:
+        """Theta_0 in scaled units."""
+        if isinstance(self.init, str):
+            check.check_word("init", self.init, ("identity",))
+            return np.eye(d, dtype=dtype)
+        start = np.asarray(self.init, dtype)
+        if start.shape != (d, d) or not np.isfinite(start).all():
+            raise ValueError(f"init must be 'identity' or a finite ({d}, {d}) array, got shape {start.shape}.")
+        if self._measure.symmetric and not np.allclose(start, start.T):
+            raise ValueError("init must be symmetric for a distance.")
+        return np.ascontiguousarray(start * dtype.type(scale * scale))
