@@ -9,32 +9,51 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._kernels.scratch import Scratch
 from ._kernels.sweep import row_products
 from ._kernels.topk import merge_tile
 
 Array = NDArray[Any]
+Factors = tuple[Any, ...]
 QUERY_TILE, ITEM_TILE = 512, 2048
 
 
 @dataclass
 class Items:
-    """The item side of a search: value(q, i) = alpha q.rows_i + table(q)[classes_i] + constants_i, small is near.
+    """The item side of a search: value(q, i) = alpha q.x_i + table(q)[classes_i] + constants_i, small is near.
 
-    `rows(slice)` gives the item factors of a tile, `table(Q)` the (n_queries, n_classes) table.
+    `rows(slice)` gives the factors of a tile of items, `sides(Q)` those of queries (their products add up to q.x), and
+    `table(Q)` the (n_queries, n_classes) table.
     """
 
     n: int
-    rows: Callable[[slice], Array]
+    rows: Callable[[slice], Factors]
     alpha: float
-    table: Callable[[Array], Array]
+    table: Callable[[Any], Array]
     classes: Array
     constants: Array
+    sides: Callable[[Any], Factors] = lambda rows: (rows,)
+
+
+def _product(queries: Factors, items: Factors, scratch: Scratch) -> Array:
+    """Sum of the products of matching factors, dense or CSR, as a dense tile."""
+    total: Any = None
+    for k, (q, x) in enumerate(zip(queries, items, strict=True)):
+        if sp.issparse(q) or sp.issparse(x):
+            product = q @ x.T
+            product = product.toarray() if sp.issparse(product) else np.asarray(product)
+        else:
+            product = scratch.take(f"product {k}", (len(q), len(x)), x.dtype)
+            np.matmul(q, x.T, out=product)
+        total = product if total is None else np.add(total, product, out=total)
+    return total
 
 
 def nearest(
-    queries: Callable[[slice], Array],
+    queries: Callable[[slice], Any],
     n_queries: int,
     items: Items,
     k: int,
@@ -52,18 +71,15 @@ def nearest(
     ids = np.full((n_queries, k), -1, np.int64)
     own = np.full(n_queries, -1, np.int64) if own is None else own
     query_classes = np.zeros(n_queries, np.int32) if query_classes is None else query_classes
-    buffer = np.empty(0)
+    scratch = Scratch()
     for a in range(0, n_queries, QUERY_TILE):
         part = slice(a, min(a + QUERY_TILE, n_queries))
         rows = queries(part)
         table = items.table(rows).astype(np.float64, copy=False)
+        factors = items.sides(rows)
         for start in range(0, items.n, ITEM_TILE):
             stop = min(start + ITEM_TILE, items.n)
-            tile = items.rows(slice(start, stop))
-            size = len(rows) * len(tile)
-            if buffer.size < size or buffer.dtype != tile.dtype:
-                buffer = np.empty(size, tile.dtype)
-            scores = np.matmul(rows, tile.T, out=buffer[:size].reshape(len(rows), len(tile)))
+            scores = _product(factors, items.rows(slice(start, stop)), scratch)
             merge_tile(
                 scores, items.alpha, table, items.classes[start:stop], items.constants[start:stop], start,
                 own[part], query_classes[part], others, best[part], ids[part],
@@ -85,7 +101,9 @@ class Metric(Protocol):
 
     def values(self, left: Array, right: Array, codes: Array) -> Array: ...
 
-    def item_side(self, X: Array, codes: Array) -> tuple[Array, Array]: ...
+    def item_side(self, X: Any, codes: Array) -> tuple[Factors, Array]: ...
+
+    def query_side(self, Q: Any) -> Factors: ...
 
     def query_forms(self, Q: Array, codes: Array) -> Array: ...
 
@@ -93,65 +111,75 @@ class Metric(Protocol):
 class LocalItems:
     """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it.
 
-    Data are centred first (a common shift leaves differences unchanged), which keeps the expansion from cancelling, and
-    the values of the neighbours found are formed again directly.
+    Dense data are centred first (a common shift leaves differences unchanged), which keeps the expansion from
+    cancelling, and the values of the neighbours found are formed again directly.
     """
 
     SPARE = 4
 
-    def __init__(self, metric: Metric, X: Array, codes: Array) -> None:
+    def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
         self.metric, self.X = metric, X
         self.codes = metric.resolve(codes)
-        distinct, columns = np.unique(self.codes, return_inverse=True)
-        d = X.shape[1]
-        self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype) if metric.symmetric else np.zeros(d, X.dtype)
-        self.mapped, self.constants = metric.item_side(X - self.centre if metric.symmetric else X, self.codes)
-        self.distinct, self.columns = distinct, columns.astype(np.int32)
+        self.distinct, columns = np.unique(self.codes, return_inverse=True)
+        self.columns = columns.astype(np.int32)
+        self.centre = None
+        if metric.symmetric and not sp.issparse(X):
+            self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        self.mapped, self.constants = metric.item_side(self._centred(X), self.codes)
         if not metric.symmetric:
             self.constants[:] = 0.0
+
+    def _centred(self, rows: Any) -> Any:
+        return rows if self.centre is None else rows - self.centre
+
+    def _tile(self, part: slice) -> Factors:
+        return tuple(factor[part] for factor in self.mapped)
+
+    def _table(self, rows: Any) -> Array:
+        if self.metric.symmetric:
+            return self.metric.query_forms(rows, self.distinct)
+        return np.zeros((rows.shape[0], len(self.distinct)))
 
     @property
     def items(self) -> Items:
         """The item side of the search, over the arrays held here."""
-        alpha = -2.0 if self.metric.symmetric else -1.0
-        return Items(len(self.X), self.mapped.__getitem__, alpha, self._table, self.columns, self.constants)
+        alpha, n = (-2.0 if self.metric.symmetric else -1.0), self.X.shape[0]
+        return Items(n, self._tile, alpha, self._table, self.columns, self.constants, self.metric.query_side)
 
-    def _table(self, rows: Array) -> Array:
-        if self.metric.symmetric:
-            return self.metric.query_forms(rows, self.distinct)
-        return np.zeros((len(rows), len(self.distinct)))
-
-    def search(self, Q: Array, k: int, own: Array | None = None) -> tuple[Array, Array]:
+    def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
-        reach = min(k + self.SPARE, len(self.X) - (own is not None))
-        _, ids = nearest(lambda part: Q[part] - self.centre, len(Q), self.items, reach, own=own)
-        values = np.concatenate(
-            [self._direct(Q[a : a + QUERY_TILE], ids[a : a + QUERY_TILE]) for a in range(0, len(Q), QUERY_TILE)]
-        )
+        n_queries, n = Q.shape[0], self.X.shape[0]
+        reach = min(k + self.SPARE, n - (own is not None))
+        _, ids = nearest(lambda part: self._centred(Q[part]), n_queries, self.items, reach, own=own)
+        tiles = [slice(a, a + QUERY_TILE) for a in range(0, n_queries, QUERY_TILE)]
+        values = np.concatenate([self._direct(Q[part], ids[part]) for part in tiles])
         order = np.argsort(values, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
 
-    def _direct(self, Q: Array, ids: Array) -> Array:
-        flat = ids.ravel()
-        left, right = np.repeat(Q, ids.shape[1], axis=0), self.X[flat]
-        if self.metric.symmetric:
-            left = right = left - right
-        values = self.metric.values(left, right, self.codes[flat])
+    def _direct(self, Q: Any, ids: Array) -> Array:
+        numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])
+        values = self._pairs(Q[numbers], ids.ravel())
         return (values if self.metric.symmetric else -values).reshape(ids.shape)
 
-    def all_values(self, Q: Array) -> Array:
-        """(n_queries, n_items) values; those that nearly cancelled are formed again directly."""
-        rows = Q - self.centre
-        items = self.items
-        constants, forms = items.constants, items.table(rows)[:, items.classes]
-        values = items.alpha * (rows @ self.mapped.T) + forms + constants
+    def _pairs(self, left: Any, ids: Array) -> Array:
+        """Values of pairs (query row, item number), formed directly."""
+        right = self.X[ids]
         if self.metric.symmetric:
-            cancelled = 1e-6 if Q.dtype == np.float64 else 1e-3
-            q, i = np.nonzero(np.abs(values) <= cancelled * (np.abs(forms) + np.abs(constants)))
+            left = right = left - right
+        return self.metric.values(left, right, self.codes[ids])
+
+    def all_values(self, Q: Any) -> Array:
+        """(n_queries, n_items) values; those that nearly cancelled are formed again directly."""
+        rows, items = self._centred(Q), self.items
+        forms = items.table(rows)[:, items.classes]
+        product = _product(self.metric.query_side(rows), self.mapped, Scratch())
+        values = items.alpha * product + forms + items.constants
+        if self.metric.symmetric:
+            cancelled = 1e-6 if values.dtype == product.dtype else 1e-3
+            q, i = np.nonzero(np.abs(values) <= cancelled * (np.abs(forms) + np.abs(items.constants)))
             for a in range(0, len(q), ITEM_TILE):
                 part = slice(a, a + ITEM_TILE)
-                delta = Q[q[part]] - self.X[i[part]]
-                values[q[part], i[part]] = self.metric.values(delta, delta, self.codes[i[part]])
+                values[q[part], i[part]] = self._pairs(Q[q[part]], i[part])
         return values
 
 

@@ -82,7 +82,7 @@ def _euclidean(X: Array, codes: Array) -> tuple[Items, Array]:
     def table(rows: Array) -> Array:
         return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
 
-    return Items(len(X), lambda part: X[part] - centre, -2.0, table, codes, constants), centre
+    return Items(len(X), lambda part: (X[part] - centre,), -2.0, table, codes, constants), centre
 
 
 def _by_class(X: Array, codes: Array, anchors: Array, k: int, centre: Array) -> Array:
@@ -102,7 +102,7 @@ def _plain(rows: Array) -> Items:
     """Rows as items of a Euclidean search without classes."""
     norms = squared_norms(rows)
     classes = np.zeros(len(rows), np.int32)
-    return Items(len(rows), rows.__getitem__, -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
+    return Items(len(rows), lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
 
 
 def _direct(X: Array, anchors: Array, candidates: Array) -> Array:

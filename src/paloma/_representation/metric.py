@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 from .._kernels.sweep import row_products
 from .._locality import Locality
@@ -39,9 +40,9 @@ class DenseMetric:
             self._matrices[code] = self._build(code)
         return self._matrices[code]
 
-    def start(self) -> Array:
-        """The matrix all parts start from, in the units of X."""
-        return self._state.start * self._square
+    def start_forms(self, Q: Array) -> Array:
+        """q^T M q under the matrix all parts start from."""
+        return row_products(Q @ (self._state.start * self._square), Q)
 
     def _build(self, code: int) -> Array:
         shared = self._component(None)
@@ -62,14 +63,32 @@ class DenseMetric:
             out[rows] = row_products(left[rows] @ self.matrix(code), right[rows])
         return out
 
-    def item_side(self, X: Array, codes: Array) -> tuple[Array, Array]:
-        """M_c x and x^T M_c x of each item (spec 11)."""
+    def item_side(self, X: Array, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        """Factors of the items (here M_c x) whose products with `query_side` add up to q^T M_c x; and x^T M_c x."""
         mapped, constants = np.empty_like(X), np.empty(len(X))
         for code, rows in groups(self.resolve(codes)):
             part = X[rows]
             mapped[rows] = part @ self.matrix(code).T
             constants[rows] = row_products(part, mapped[rows])
-        return mapped, constants
+        return (mapped,), constants
+
+    def query_side(self, Q: Array) -> tuple[Any, ...]:
+        """Factors of the queries."""
+        return (Q,)
+
+    def components(self) -> Array:
+        """(d, d) map whose Euclidean distances are those of the shared part, largest eigenvalue first."""
+        values, vectors = eigh(self.matrix(SHARED))
+        return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T[::-1])
+
+    def root(self) -> Array:
+        """The symmetric root of the shared part."""
+        values, vectors = eigh(self.matrix(SHARED))
+        return (np.sqrt(np.maximum(values, 0.0)) * vectors) @ vectors.T
+
+    def transform(self, X: Array) -> Array:
+        """Rows whose Euclidean distances are those of the shared part."""
+        return X @ self.components().T
 
     def query_forms(self, Q: Array, codes: Array) -> Array:
         """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .._kernels.sweep import row_products
 from .._representation import SHARED, UNSEEN, DenseMetric
 
 Array = NDArray[Any]
@@ -20,31 +20,39 @@ Array = NDArray[Any]
 
 def augmented_queries(metric: DenseMetric, Q: Array, codes: Array) -> Array:
     """Query side for the classes of `codes`, in this order; a similarity needs the queries alone."""
+    sides = metric.query_side(Q)
     if not metric.symmetric:
-        return Q.copy()
+        return _side_by_side(sides)
     forms = [metric.query_forms(Q, np.array([SHARED]))]
     if metric.locality.is_local:
-        start = row_products(Q @ metric.start(), Q)[:, None]
+        start = metric.start_forms(Q)[:, None]
         forms = [metric.query_forms(Q, metric.resolve(codes)), *forms, start]
-    return np.hstack([Q, *forms, np.ones((len(Q), 1))]).astype(Q.dtype)
+    return _side_by_side((*sides, *forms, np.ones((Q.shape[0], 1))))
 
 
 def augmented_items(metric: DenseMetric, X: Array, codes: Array, order: Array) -> Array:
     """Item side; `codes` of the items, `order` the classes as the queries list them."""
     mapped, constants = metric.item_side(X, codes)
     if not metric.symmetric:
-        return mapped
+        return _side_by_side(mapped)
     resolved = metric.resolve(codes)
     if not metric.locality.is_local:
-        shares = np.ones((len(X), 1))
+        shares = np.ones((X.shape[0], 1))
     else:
-        shares = np.zeros((len(X), len(order) + 2))
+        shares = np.zeros((X.shape[0], len(order) + 2))
         column = np.argsort(order)
         known = np.flatnonzero(resolved >= 0)
         shares[known, column[resolved[known]]] = 1.0
         shares[resolved == SHARED, -2] = 1.0
         shares[resolved == UNSEEN, -2:] = metric.locality.lam, metric.locality.mu
-    return np.hstack([2.0 * mapped, -shares, -constants[:, None]]).astype(X.dtype)
+    return _side_by_side((*(2.0 * factor for factor in mapped), -shares, -constants[:, None]))
+
+
+def _side_by_side(blocks: tuple[Any, ...]) -> Any:
+    """Columns of all blocks in the precision of the first; CSR if one of them is sparse."""
+    if any(sp.issparse(block) for block in blocks):
+        return sp.hstack(blocks, "csr", blocks[0].dtype)
+    return np.hstack(blocks).astype(blocks[0].dtype)
 
 
 @dataclass

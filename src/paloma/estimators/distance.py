@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import eigh
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .. import _validation as check
@@ -49,19 +48,18 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
     @property
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
-        values, vectors = eigh(self.metric_matrix())
-        return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T[::-1])
+        return self._metric().components()
 
     def transform(self, X: ArrayLike) -> Array:
         """X under the shared part: Euclidean distances of the result are distances under U."""
-        return self._rows(X) @ self.components_.T
+        return self._metric().transform(self._rows(X))
 
     def get_metric(self) -> Callable[..., float]:
         """f(u, v, squared=False) under the shared part; picklable."""
         return SharedMetric(self.components_)
 
     def _remining_rows(self, X: Array) -> Array:
-        return X @ self.components_.T
+        return self._metric().transform(X)
 
     @property
     def _n_features_out(self) -> int:

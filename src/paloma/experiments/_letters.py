@@ -92,7 +92,7 @@ def measure(name: str, data: Split, seed: int) -> tuple[float, float]:
     rows, queries = data.rows_for(name)
     metric = LEARNERS[name](random_state=seed)
     begin = perf_counter()
-    metric.fit(rows, data.train_labels, triplets=data.triplets)
+    metric.fit(rows, data.train_labels)
     seconds = perf_counter() - begin
     return accuracy(metric, rows, data.train_labels, queries, data.test_labels), seconds
 

@@ -1,0 +1,95 @@
+"""Identity plus low rank: a metric that is never a d x d matrix (spec.md 9 and 11).
+
+With an orthonormal basis B (d x q) and a metric M~_c on the coordinates z = B^T x, M_c = B M~_c B^T + f^2 (I - B B^T):
+outside the basis nothing was learnt, and the metric is the start. So a value is that of M~_c on z plus f^2 times what
+the plain inner product has beyond z's.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._kernels.sweep import row_products
+from .metric import DenseMetric
+
+Array = NDArray[Any]
+# Above this many entries metric_matrix refuses to build a dense matrix.
+DENSE_LIMIT = 10_000 * 10_000
+
+
+class FactoredMetric:
+    """A metric on coordinates, and the identity beyond them; rows may be dense or CSR."""
+
+    def __init__(self, inner: DenseMetric, basis: Array, factor: float) -> None:
+        self.inner, self.basis = inner, basis
+        self.locality, self.symmetric = inner.locality, inner.symmetric
+        self._square = basis.dtype.type(factor * factor)
+
+    def resolve(self, codes: Array) -> Array:
+        return self.inner.resolve(codes)
+
+    def coordinates(self, X: Any) -> Array:
+        """z = B^T x of each row."""
+        return np.ascontiguousarray(X @ self.basis)
+
+    def matrix(self, code: int) -> Array:
+        """M_c as a dense matrix; refused where it would not fit."""
+        d = len(self.basis)
+        _refuse_dense(d)
+        inside = self.inner.matrix(code) - self._square * np.eye(self.basis.shape[1], dtype=self.basis.dtype)
+        return self.basis @ inside @ self.basis.T + self._square * np.eye(d, dtype=self.basis.dtype)
+
+    def values(self, left: Any, right: Any, codes: Array) -> Array:
+        """<M_c, phi> of each pair."""
+        z = self.coordinates(left)
+        w = z if right is left else self.coordinates(right)
+        return self.inner.values(z, w, codes) + self._square * (_products(left, right) - row_products(z, w))
+
+    def item_side(self, X: Any, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        """Factors of the items, whose products with `query_side` add up to q^T M_c x, and x^T M_c x."""
+        z = self.coordinates(X)
+        (mapped,), constants = self.inner.item_side(z, codes)
+        return (X, mapped - self._square * z), constants + self._square * (_products(X, X) - row_products(z, z))
+
+    def query_side(self, Q: Any) -> tuple[Any, ...]:
+        """Factors of the queries."""
+        return Q * self._square, self.coordinates(Q)
+
+    def query_forms(self, Q: Any, codes: Array) -> Array:
+        """q^T M_c q for each query and each of these resolved codes."""
+        z = self.coordinates(Q)
+        beyond = self._square * (_products(Q, Q) - row_products(z, z))
+        return self.inner.query_forms(z, codes) + beyond[:, None]
+
+    def start_forms(self, Q: Any) -> Array:
+        """q^T M q under the start."""
+        return self._square * _products(Q, Q)
+
+    def components(self) -> Array:
+        """The symmetric root of the shared part, (d, d)."""
+        d = len(self.basis)
+        _refuse_dense(d)
+        return self.transform(np.eye(d, dtype=self.basis.dtype))
+
+    def transform(self, X: Any) -> Array:
+        """Rows whose Euclidean distances are those of the shared part: f x + B (M~^1/2 - f I) z."""
+        dense = X.toarray() if sp.issparse(X) else X
+        root, f = self.inner.root(), np.sqrt(self._square)
+        z = self.coordinates(X)
+        return f * dense + (z @ root - f * z) @ self.basis.T
+
+
+def _products(left: Any, right: Any) -> Array:
+    if sp.issparse(left):
+        return np.asarray(left.multiply(right).sum(axis=1), np.float64).ravel()
+    return row_products(left, right)
+
+
+def _refuse_dense(d: int) -> None:
+    if d * d > DENSE_LIMIT:
+        raise ValueError(
+            f"A dense {d} x {d} metric matrix is too large to build; pairwise_score, transform and item_vectors work "
+            "from the low-rank form."
+        )

@@ -1,0 +1,74 @@
+"""What was learnt, in index space: the rows that steps touched and the net step of each pair of them (spec.md 9).
+
+A step tau on a triplet adds tau to the pair (p, p+) and -tau to (p, p-), and every matrix is its start less a weighted
+sum of pair features. So the journal is the sparse matrix S of each class, kept as a list of pairs; replaying it on any
+points whose inner products agree with the rows' gives the matrices there.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class Journal:
+    """Rows, and for each distinct pair (anchor, candidate): class code, net step, net step of the averaged iterates."""
+
+    def __init__(self) -> None:
+        self.rows: Any = None
+        self.anchors = np.empty(0, np.int64)
+        self.candidates = np.empty(0, np.int64)
+        self.codes = np.empty(0, np.int32)
+        self.steps = np.empty(0)
+        self.mean_steps = np.empty(0)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def add(self, X: Any, triplets: Array, codes: Array, tau: Array, mean_tau: Array) -> None:
+        """Enter the steps of a pass over triplets of X; rows that no step touched are not kept."""
+        active = np.flatnonzero(tau)
+        if not len(active):
+            return
+        triplets, codes, tau, mean_tau = triplets[active], codes[active], tau[active], mean_tau[active]
+        touched, places = np.unique(triplets, return_inverse=True)
+        places = places.reshape(-1, 3) + self._keep(X[touched])
+        self.anchors = np.concatenate([self.anchors, np.repeat(places[:, 0], 2)])
+        self.candidates = np.concatenate([self.candidates, places[:, 1:].ravel()])
+        self.codes = np.concatenate([self.codes, codes.ravel()])
+        self.steps = np.concatenate([self.steps, np.stack([tau, -tau], axis=1).ravel()])
+        self.mean_steps = np.concatenate([self.mean_steps, np.stack([mean_tau, -mean_tau], axis=1).ravel()])
+        self._merge()
+
+    def _keep(self, rows: Any) -> int:
+        """Append rows; returns the number of those kept before."""
+        before = 0 if self.rows is None else self.rows.shape[0]
+        if self.rows is None:
+            self.rows = rows
+        else:
+            self.rows = sp.vstack([self.rows, rows], "csr") if sp.issparse(rows) else np.concatenate([self.rows, rows])
+        return int(before)
+
+    def _merge(self) -> None:
+        """Add up the steps of pairs that occur more than once; pairs are sorted by class."""
+        width = int(self.rows.shape[0])
+        order = np.lexsort((self.anchors * width + self.candidates, self.codes))
+        keys = np.stack([self.codes[order], self.anchors[order], self.candidates[order]])
+        starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+        self.codes, self.anchors, self.candidates = keys[0, starts].astype(np.int32), keys[1, starts], keys[2, starts]
+        self.steps = np.add.reduceat(self.steps[order], starts)
+        self.mean_steps = np.add.reduceat(self.mean_steps[order], starts)
+
+    def weighted(self, symmetric: bool) -> sp.csr_matrix:
+        """Sum of |step| phi over all pairs, as a sparse matrix over the rows: X^T S X dominates every class's part."""
+        n = int(self.rows.shape[0])
+        size = np.abs(self.steps)
+        a, c = self.anchors, self.candidates
+        diagonal = sp.coo_matrix((np.r_[size, size], (np.r_[a, c], np.r_[a, c])), (n, n))
+        if not symmetric:
+            return diagonal.tocsr()
+        cross = sp.coo_matrix((np.r_[size, size], (np.r_[a, c], np.r_[c, a])), (n, n))
+        return (diagonal - cross).tocsr()
