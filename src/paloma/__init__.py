@@ -5,12 +5,14 @@ top of a shared one.
 """
 
 from . import datasets, evaluate, exceptions, preprocessing, triplets
-from .estimators import LODML, LOSL, OASIS, ODML
+from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML
 from .neighbors import MetricKNeighborsClassifier
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "L2ODML",
+    "L2OSL",
     "LODML",
     "LOSL",
     "OASIS",

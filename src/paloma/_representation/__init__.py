@@ -1,6 +1,9 @@
-"""How a model is held: dense matrices, and their read-out."""
+"""How a model is held: dense matrices, or random projections and a journal; and how it is read out."""
 
 from .dense import Dense, gram, segments_of
+from .factored import FactoredMetric
+from .journal import Journal
 from .metric import SHARED, UNSEEN, DenseMetric
+from .projected import Projected
 
-__all__ = ["SHARED", "UNSEEN", "Dense", "DenseMetric", "gram", "segments_of"]
+__all__ = ["SHARED", "UNSEEN", "Dense", "DenseMetric", "FactoredMetric", "Journal", "Projected", "gram", "segments_of"]

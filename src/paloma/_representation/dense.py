@@ -31,7 +31,6 @@ class Dense:
         self.slots = np.empty(0, np.int32)
         self.n_slots = 0
         self.mean: tuple[Array, Array] | None = None
-        self.n_means = 0
         self._stale: set[int] = set()
 
     # -- classes ---------------------------------------------------------------------------------------------
@@ -148,7 +147,6 @@ class Dense:
         self.settle()
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
-        self.n_means += 1
         move_towards(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
         move_towards(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
 

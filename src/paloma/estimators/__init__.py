@@ -1,6 +1,6 @@
 """The learners."""
 
-from .distance import LODML, ODML
-from .similarity import LOSL, OASIS
+from .distance import L2ODML, LODML, ODML
+from .similarity import L2OSL, LOSL, OASIS
 
-__all__ = ["LODML", "LOSL", "OASIS", "ODML"]
+__all__ = ["L2ODML", "L2OSL", "LODML", "LOSL", "OASIS", "ODML"]

@@ -1,14 +1,15 @@
-"""What learning changes: the one object behind a fitted learner, and the memory of a stream."""
+"""What learning changes: the one object behind a fitted learner. How it is held is the representation axis."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._learner import Parts, Stream, Tally, learn
-from .._locality import Labels
-from .._representation import Dense, DenseMetric
+from .._learner import AVERAGE_EVERY, Parts, Stream, Tally, learn
+from .._locality import FREE, Labels
+from .._representation import Dense, DenseMetric, FactoredMetric, Projected
 from ..triplets import Reservoir
 from ._vectors import Balance
 
@@ -19,46 +20,161 @@ AVERAGE_DECAY = 3.0
 
 
 @dataclass
-class Model:
-    """Matrices, classes, scale, randomness and memory of one learner."""
+class Model(ABC):
+    """Classes, scale, randomness, memory and counters of one learner; subclasses hold the matrices."""
 
-    state: Dense
     labels: Labels
     rng: np.random.Generator
     reservoir: Reservoir
     scale: float | None = None
     seen: int = 0
     updates: int = 0
-    metric: DenseMetric | None = field(default=None, repr=False)
+    n_means: int = 0
+    metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
     @property
     def factor(self) -> float:
         return 1.0 / (self.scale or 1.0)
 
+    @abstractmethod
+    def begin(self, start: Any, X: Any, triplets: Array | None) -> Self:
+        """Make the matrices anew, at their start; called again when the scale becomes known."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Precision of the matrices, which all rows are brought to."""
+
+    @abstractmethod
     def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
-        """One pass over a stream; the averaged iterates, once begun, are always kept up."""
-        averaging = averaging or self.state.mean is not None
-        tally = learn(
-            parts,
-            self.state,
-            stream,
-            block=block,
-            seen=self.seen,
-            averaging=self._rate if averaging else None,
-            advance=advance,
-        )
+        """One pass over a stream; averaged iterates, once begun, are always kept up."""
+
+    @abstractmethod
+    def raw(self) -> Dense:
+        """The last iterates as dense matrices."""
+
+    @abstractmethod
+    def build(self, parts: Parts, averaged: bool) -> Any:
+        """The metric in the units of X after p.s.d. policy and averaging."""
+
+    def readout(self, parts: Parts, averaged: bool) -> Any:
+        """`build`, kept until learning goes on."""
+        if self.metric is None:
+            self.metric = self.build(parts, averaged and self.n_means > 0)
+        return self.metric
+
+    def count(self, tally: Tally) -> Tally:
+        """Enter what a pass has seen."""
         self.seen += tally.triplets
         self.updates += tally.updates
         self.metric = None
         return tally
 
-    def _rate(self, _: int) -> float:
-        return (AVERAGE_DECAY + 1.0) / (self.state.n_means + 1.0 + AVERAGE_DECAY)
+    def rate(self, _: int = 0) -> float:
+        """Weight of the next iterate that enters the average."""
+        self.n_means += 1
+        return (AVERAGE_DECAY + 1.0) / (self.n_means + AVERAGE_DECAY)
 
-    def readout(self, parts: Parts, averaged: bool) -> DenseMetric:
-        """The metric in the units of X after p.s.d. policy and averaging; kept until learning goes on."""
-        if self.metric is None:
-            cone = parts.psd.at_readout
-            self.metric = DenseMetric(self.state, parts.locality, cone, averaged, self.factor)
-        return self.metric
+
+@dataclass
+class DenseModel(Model):
+    """U and one L a class, dense."""
+
+    state: Dense = None  # type: ignore[assignment]
+
+    def begin(self, start: Array, X: Any, triplets: Array | None) -> Self:
+        self.state = Dense(start, self.symmetric)
+        return self
+
+    symmetric: bool = True
+
+    @property
+    def dtype(self) -> Any:
+        return self.state.start.dtype
+
+    def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
+        rate = self.rate if averaging or self.n_means else None
+        return self.count(
+            learn(parts, self.state, stream, block=block, seen=self.seen, averaging=rate, advance=advance)
+        )
+
+    def raw(self) -> Dense:
+        return self.state
+
+    def build(self, parts: Parts, averaged: bool) -> DenseMetric:
+        return DenseMetric(self.state, parts.locality, parts.psd.at_readout, averaged, self.factor)
+
+
+@dataclass
+class ProjectedModel(Model):
+    """m x m matrices on random projections, and a journal of steps on the original rows (spec.md 9)."""
+
+    symmetric: bool = True
+    n_components: int | str = "auto"
+    rank: int | str = "auto"
+    n_power_iter: int = 2
+    projection: str = "gaussian"
+    max_journal: int | None = None
+    parts: Parts | None = None
+    state: Projected = None  # type: ignore[assignment]
+
+    def begin(self, start: Any, X: Any, triplets: Array | None) -> Self:
+        d = X.shape[1]
+        n = 0 if triplets is None else len(triplets)
+        m = min(d, auto_components(n)) if self.n_components == "auto" else int(self.n_components)
+        seed = int(self.rng.integers(np.iinfo(np.int32).max))
+        self.state = Projected(d, m, X.dtype, self.symmetric, self.projection, seed)
+        return self
+
+    @property
+    def dtype(self) -> Any:
+        return self.state.dtype
+
+    def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
+        tau = np.zeros(len(stream.triplets))
+        inside = Stream(self.state.project(stream.X), stream.triplets, stream.codes, stream.factor, stream.weight, tau)
+        seen = self.seen
+        tally = self.count(learn(parts, self.state.inner, inside, block=block, seen=seen, advance=advance))
+        share = self._shares(seen, len(tau)) if averaging or self.n_means else np.ones(len(tau))
+        codes = np.full((len(tau), 2), FREE, np.int32)
+        if stream.codes is not None and parts.locality.is_local:
+            codes = stream.codes[stream.triplets[:, 1:]]
+        self.state.journal.add(stream.X, stream.triplets, codes, tau, share * tau)
+        if self.max_journal is not None and len(self.state.journal) > self.max_journal:
+            self.state.fold(parts.measure, parts.locality, self.factor, self._rank(), self.n_power_iter)
+        self.parts = parts
+        return tally
+
+    def _shares(self, seen: int, n: int) -> Array:
+        """Share of each of the next n steps in the averaged iterates, 1 - prod (1 - rate) over the averages to come."""
+        first = AVERAGE_EVERY - 1 - seen % AVERAGE_EVERY
+        ends = np.arange(first, n, AVERAGE_EVERY)
+        left_out = np.cumprod(np.array([1.0 - self.rate() for _ in ends])[::-1])[::-1]
+        if len(ends):
+            self.state.age(left_out[0])
+        return np.r_[1.0 - left_out, 0.0][np.searchsorted(ends, np.arange(n))]
+
+    def _rank(self) -> int:
+        return auto_rank(self.state.d, self.state.journal) if self.rank == "auto" else int(self.rank)
+
+    def raw(self) -> Dense:
+        assert self.parts is not None
+        basis = np.eye(self.state.d, dtype=self.dtype)
+        return self.state.recover(basis, self.parts.measure, self.parts.locality, self.factor, averaged=False)
+
+    def build(self, parts: Parts, averaged: bool) -> FactoredMetric:
+        basis = self.state.basis(self._rank(), self.n_power_iter)
+        state = self.state.recover(basis, parts.measure, parts.locality, self.factor, averaged)
+        inner = DenseMetric(state, parts.locality, parts.psd.at_readout, False, self.factor)
+        return FactoredMetric(inner, basis, self.factor)
+
+
+def auto_components(n_triplets: int) -> int:
+    """Projected dimension: 10 log(triplets), between 50 and 200 (spec.md 9)."""
+    return int(np.clip(np.ceil(10.0 * np.log(max(n_triplets, 2))), 50, 200)) if n_triplets else 100
+
+
+def auto_rank(d: int, journal: Any) -> int:
+    """Dimension of the recovered part: 256, or d where that is hardly more."""
+    return d if d <= 320 else 256

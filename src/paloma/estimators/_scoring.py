@@ -27,7 +27,7 @@ class Scoring:
 
     def _rows(self, X: Any) -> Array:
         check_is_fitted(self)
-        return check.check_queries(self, X, self._model.state.start.dtype)
+        return check.check_queries(self, X, self._model.dtype)
 
     def _codes_of(self, y: Any, n: int, what: str) -> Array:
         """Codes of candidates' labels: a class never seen is UNSEEN, no labels at all SHARED."""

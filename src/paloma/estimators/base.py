@@ -13,7 +13,7 @@ from .. import _validation as check
 from .._learner import Parts, Stream, Tally
 from .._locality import FREE, Labels
 from .._progress import progress
-from .._representation import SHARED, Dense
+from .._representation import SHARED
 from ..triplets import Mined, Reservoir, mine
 from ._model import Model
 from ._parameters import Parameters
@@ -111,7 +111,7 @@ class Learner(Scoring, Parameters):
             if fresh:
                 self._begin(data.X, labels, self._generator(), data.triplets)
             model = self._model
-            rows = data.X.astype(model.state.start.dtype, copy=False)
+            rows = data.X.astype(model.dtype, copy=False)
             check.check_magnitude(self, rows, model.factor)
             codes = self._codes(labels, data.y)
             if data.triplets is None:
@@ -164,8 +164,8 @@ class Learner(Scoring, Parameters):
 
     def _begin(self, X: Array, labels: Labels, rng: np.random.Generator, triplets: Array | None) -> None:
         scale = self._scale_of(X, triplets)
-        start = self._start(X.shape[1], X.dtype, scale or 1.0)
-        self._model = Model(Dense(start, self._measure.symmetric), labels, rng, Reservoir(self.reservoir_size), scale)
+        model = self._new_model(labels, rng, Reservoir(self.reservoir_size), scale)
+        self._model = model.begin(self._start(X.shape[1], X.dtype, scale or 1.0), X, triplets)
 
     def _scale_of(self, X: Array, triplets: Array | None) -> float | None:
         if self.scale is None:
@@ -181,8 +181,7 @@ class Learner(Scoring, Parameters):
         model = self._model
         if model.scale is None and len(triplets):
             model.scale = self._scale_of(X, triplets)
-            start = self._start(X.shape[1], model.state.start.dtype, model.scale or 1.0)
-            model.state = Dense(start, self._measure.symmetric)
+            model.begin(self._start(X.shape[1], X.dtype, model.scale or 1.0), X, triplets)
 
     def _mine(self, X: Array, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
@@ -261,16 +260,20 @@ class Learner(Scoring, Parameters):
     def shared_(self) -> Array:
         """U, the raw last iterate in scaled units: no projection, no averaging."""
         check_is_fitted(self)
-        return self._model.state.shared
+        return self._model.raw().shared
 
     @property
     def local_(self) -> Array:
         """(n_classes, d, d): L of classes_[k], the raw last iterates in scaled units; empty for a global learner."""
         check_is_fitted(self)
-        state, labels = self._model.state, self._model.labels
+        state, labels = self._model.raw(), self._model.labels
         if not hasattr(self, "lam"):
             return np.empty((0, *state.start.shape), state.start.dtype)
         return np.array([state.local(int(code)) for code in labels.order]).reshape(-1, *state.start.shape)
+
+    @abstractmethod
+    def _new_model(self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None) -> Model:
+        """The representation axis: how the matrices are held."""
 
     @abstractmethod
     def _remining_rows(self, X: Array) -> Array:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from .. import _validation as check
 from .._locality import Locality
 from .._measure import SIMILARITY, Measure
+from ._held import DenseLearner, ProjectedLearner
 from .base import Learner
 
 Array = NDArray[Any]
@@ -25,7 +26,7 @@ class SimilarityLearner(Learner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OASIS(SimilarityLearner):
+class OASIS(SimilarityLearner, DenseLearner):
     """Online similarity learning, one bilinear form for all classes (Chechik et al. 2010).
 
     Each triplet asks for s(p, p+) >= s(p, p-) + 1, s(p, q) = p^T W q, and the step is W += tau p (p+ - p-)^T with
@@ -54,7 +55,7 @@ class OASIS(SimilarityLearner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LOSL(SimilarityLearner):
+class LOSL(SimilarityLearner, DenseLearner):
     """Local online similarity learning: one bilinear form a class on top of a shared one (the paper, section 3.2).
 
     M_c = lam U + mu L_c, mu = 1 - lam, and s(q, x) = q^T M_{y(x)} x with the class of the candidate x. A triplet whose
@@ -79,6 +80,38 @@ class LOSL(SimilarityLearner):
     >>> rows = UnitRows().fit_transform(scale(X))
     >>> print(f"{LOSL(random_state=0).fit(rows, y).score(rows, y):.2f}")
     0.98
+    """
+
+    lam: float = 0.5
+
+    def _locality(self) -> Locality:
+        check.check_real("lam", self.lam, 0.0, 1.0)
+        return Locality.per_class(self.lam)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class L2OSL(SimilarityLearner, ProjectedLearner):
+    """LOSL for many features: learns on random projections, keeps identity plus low rank (the paper, section 3.3).
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness: the largest step.
+    lam : float in [0, 1]
+        Weight of the shared part; see LOSL.
+    n_components, rank, n_power_iter, projection, max_journal
+        Projected dimension, recovered directions, power iterations, kind of random matrix, when to fold; see L2ODML.
+    {common}
+    Examples
+    --------
+    >>> from paloma import L2OSL
+    >>> from paloma.preprocessing import UnitRows
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> rows = UnitRows().fit_transform(X)
+    >>> metric = L2OSL(n_components=40, random_state=0).fit(rows[:900], y[:900])
+    >>> print(f"{metric.score(rows[900:], y[900:]):.2f}")
+    0.97
     """
 
     lam: float = 0.5

@@ -63,7 +63,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
                 )
-            rows = rows.astype(learner.shared_.dtype, copy=False)
+            rows = rows.astype(learner._model.dtype, copy=False)
             self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, len(rows), "rows of X"))
         return self
 

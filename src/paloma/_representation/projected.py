@@ -1,0 +1,148 @@
+"""Dual random projection (spec.md 9): learn in m dimensions, keep the step sizes, replay them on the original points.
+
+The same loop and the same dense matrices, on X R with R (d x m) random and E[R R^T] = I; the journal keeps each step's
+size on its pair of original rows. Recovery finds a basis of what the journal spans and replays it there: no d x d
+matrix is ever formed, and the learnt metric is not confined to the span of R.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+
+from .._kernels.scratch import Scratch
+from .._locality import Locality
+from .._measure import Measure
+from .dense import Dense, segments_of
+from .journal import Journal
+
+Array = NDArray[Any]
+REPLAY_CHUNK = 4096
+
+
+class Projected:
+    """m x m matrices, the projection, and the journal; `basis` replaces R where X spans few dimensions (exact)."""
+
+    def __init__(self, d: int, m: int, dtype: Any, symmetric: bool, kind: str, seed: int, basis: Any = None) -> None:
+        self.symmetric, self.exact = symmetric, basis is not None
+        self.map = basis if basis is not None else random_projection(d, m, kind, seed).astype(dtype)
+        self.seed = seed
+        self.inner = Dense(np.eye(self.map.shape[1], dtype=dtype), symmetric)
+        self.journal = Journal()
+        self.folded: tuple[Array, Dense, Dense] | None = None
+
+    @property
+    def dtype(self) -> Any:
+        return self.inner.start.dtype
+
+    def age(self, left_out: float) -> None:
+        """Bring the averaged part of what is held up to date: all but `left_out` of its way to the current iterates."""
+        journal = self.journal
+        journal.mean_steps = journal.steps + left_out * (journal.mean_steps - journal.steps)
+        if self.folded is not None:
+            _, now, mean = self.folded
+            for new, old in ((now.shared, mean.shared), (now.stack, mean.stack)):
+                old[...] = new + self.dtype.type(left_out) * (old - new)
+
+    @property
+    def d(self) -> int:
+        return int(self.map.shape[0])
+
+    def project(self, X: Any) -> Array:
+        """Rows in the m dimensions that learning sees."""
+        out = X @ self.map
+        return np.ascontiguousarray(out.toarray() if sp.issparse(out) else out)
+
+    def fold(self, measure: Measure, locality: Locality, factor: float, rank: int, n_power: int) -> None:
+        """Turn the journal into low-rank factors and empty it: bounded memory, less what the rank leaves out."""
+        basis = self.basis(rank, n_power)
+        now, mean = (self.recover(basis, measure, locality, factor, averaged) for averaged in (False, True))
+        self.folded, self.journal = (basis, now, mean), Journal()
+
+    def basis(self, rank: int, n_power: int) -> Array:
+        """Orthonormal (d, q) basis that the journal and the folded part span, or their q = rank strongest directions.
+
+        Subspace iteration (Halko et al. 2011) on the sum of |step| phi over all pairs, which dominates the part of
+        every class; exact where no more than `rank` directions exist.
+        """
+        d, rows = self.d, self.journal.rows
+        old = None if self.folded is None else self.folded[0]
+        n_directions = (0 if rows is None else rows.shape[0]) + (0 if old is None else old.shape[1])
+        if d <= rank:
+            return np.eye(d, dtype=self.dtype)
+        if n_directions <= rank:
+            parts = [] if rows is None else [rows.toarray().T if sp.issparse(rows) else rows.T]
+            return _orthonormal(np.hstack(parts if old is None else [*parts, old]), self.dtype)
+        sketch = np.random.default_rng(self.seed).standard_normal((d, rank)).astype(self.dtype)
+        for _ in range(n_power + 1):
+            sketch = _orthonormal(self._dominating(sketch), self.dtype)
+        return sketch
+
+    def _dominating(self, V: Array) -> Array:
+        """The dominating operator times V, by products with tall matrices alone."""
+        out = np.zeros_like(V)
+        if len(self.journal):
+            rows = self.journal.rows
+            out += rows.T @ (self.journal.weighted(self.symmetric).astype(self.dtype) @ np.asarray(rows @ V))
+        if self.folded is not None:
+            basis, state, _ = self.folded
+            out += basis @ (_magnitude(state) @ (basis.T @ V))
+        return out
+
+    def recover(self, basis: Array, measure: Measure, locality: Locality, factor: float, averaged: bool) -> Dense:
+        """The matrices in the coordinates of a basis: the folded part carried over, the journal replayed."""
+        state = Dense(np.eye(basis.shape[1], dtype=self.dtype), self.symmetric)
+        if self.folded is not None:
+            old_basis, now, mean = self.folded
+            _carry_over(mean if averaged else now, basis.T @ old_basis, state)
+        journal, scratch = self.journal, Scratch()
+        if not len(journal):
+            return state
+        points = np.ascontiguousarray(journal.rows @ basis)
+        steps = measure.sign * (journal.mean_steps if averaged else journal.steps)
+        for a in range(0, len(journal), REPLAY_CHUNK):
+            part = slice(a, a + REPLAY_CHUNK)
+            left, right = measure.factors(points, journal.anchors[part], journal.candidates[part], factor, scratch)
+            if locality.lam:
+                state.move_shared(left, right, locality.lam * steps[part], scratch)
+            if locality.mu:
+                segments = segments_of(journal.codes[part])
+                state.move_local(left, right, segments, locality.mu * steps[part], scratch)
+        state.settle()
+        return state
+
+
+def random_projection(d: int, m: int, kind: str, seed: int) -> Any:
+    """(d, m) random matrix with E[R R^T] = I: Gaussian as in the paper, or sparse signs (Li et al. 2006)."""
+    make = {"gaussian": GaussianRandomProjection, "sparse": SparseRandomProjection}[kind]
+    components = make(n_components=m, random_state=seed).fit(sp.csr_matrix((2, d))).components_
+    return components.T.tocsr() if sp.issparse(components) else np.ascontiguousarray(components.T)
+
+
+def _orthonormal(columns: Array, dtype: Any) -> Array:
+    """Orthonormal basis of the span of columns; directions at rounding level are dropped."""
+    q, r, _ = qr(columns, mode="economic", pivoting=True, check_finite=False)
+    size = np.abs(np.diag(r))
+    kept = size > size.max(initial=0.0) * max(columns.shape) * np.finfo(dtype).eps
+    return np.ascontiguousarray(q[:, : len(size)][:, kept], dtype)
+
+
+def _magnitude(state: Dense) -> Array:
+    """Sum of |U - I| and all |L_c - I|, matrix absolute values, as one symmetric matrix."""
+    total = np.zeros_like(state.start)
+    for matrix in (state.shared, *state.stack[: state.n_slots]):
+        left, values, right = np.linalg.svd(matrix - state.start)
+        total += (left * values) @ left.T + (right.T * values) @ right
+    return total
+
+
+def _carry_over(old: Dense, turn: Array, new: Dense) -> None:
+    """old's deviations from the start, in the coordinates of another basis, added to new."""
+    new.shared += turn @ (old.shared - old.start) @ turn.T
+    codes = np.flatnonzero(old.slots >= 0).astype(np.int32)
+    new.ensure(codes)
+    for code in codes.tolist():
+        new.stack[new.slot(code)] += turn @ (old.local(code) - old.start) @ turn.T
