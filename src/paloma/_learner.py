@@ -15,9 +15,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._kernels.scratch import Scratch
+from ._kernels.sparse import sparse_stream
 from ._kernels.steps import squared_norm, step_size
 from ._kernels.stream import stream as fused
 from ._kernels.sweep import correct, row_products, sweep
@@ -57,7 +59,7 @@ class Stream:
     `factor` multiplies X; `weight` multiplies C, a value a triplet; `tau`, where given, receives the step sizes.
     """
 
-    X: Array
+    X: Any
     triplets: Array
     codes: Array | None = None
     factor: float = 1.0
@@ -114,6 +116,8 @@ def learn(
 
 def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
     """How to learn a stretch of triplets, and how many at a time."""
+    if sp.issparse(stream.X):
+        return _sparse_block, STREAM_CHUNK
     if parts.psd.sequential:
         return _constrained_block, 64
     if block != "auto":
@@ -171,6 +175,17 @@ def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack,
         parts.measure.sign, parts.margin, parts.step.code, parts.step.constants, _taus(stream, start, stop),
+    )  # fmt: skip
+
+
+def _sparse_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
+    """Triplets start to stop of CSR rows by the loop over non-zeros; similarities only."""
+    triplets, X = stream.triplets[start:stop], stream.X
+    slots = state.ensure(_candidate_codes(parts, stream, triplets))
+    return sparse_stream(
+        X.data, X.indices, X.indptr, stream.factor, triplets, slots, _aggressiveness(parts, stream, start, stop),
+        parts.locality.lam, parts.locality.mu, state.shared, state.stack, parts.margin, parts.step.code,
+        parts.step.constants, _taus(stream, start, stop),
     )  # fmt: skip
 
 

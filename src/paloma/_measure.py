@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._kernels import sweep
@@ -35,9 +36,24 @@ class Measure(ABC):
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
         """(n_d, n_+, n_-) of each triplet, see `paloma._kernels.steps.squared_norm`."""
 
-    def scale(self, X: Array, triplets: Array) -> float:
+    def _sparse_mean(self, X: Any, triplets: Array) -> float:
+        norms = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel()
+        if not self.symmetric:
+            return float(norms[triplets].mean())
+        squares = 0.0
+        for column in (1, 2):
+            pairs, counts = np.unique(triplets[:, [0, column]], axis=0, return_counts=True)
+            for a in range(0, len(pairs), 4096):
+                delta = X[pairs[a : a + 4096, 0]] - X[pairs[a : a + 4096, 1]]
+                norms = np.asarray(delta.multiply(delta).sum(axis=1)).ravel()
+                squares += float(norms @ counts[a : a + 4096])
+        return squares / (2 * len(triplets))
+
+    def scale(self, X: Any, triplets: Array) -> float:
         """Root mean square of what the triplets compare: distances of their pairs, or norms of their points."""
-        mean = sweep.mean_squares(X, triplets, self.symmetric) if len(triplets) else 0.0
+        if not len(triplets):
+            return 1.0
+        mean = self._sparse_mean(X, triplets) if sp.issparse(X) else sweep.mean_squares(X, triplets, self.symmetric)
         return float(np.sqrt(mean)) if mean > 0 else 1.0
 
 

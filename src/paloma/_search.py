@@ -87,8 +87,10 @@ def nearest(
     return best, ids
 
 
-def squared_norms(rows: Array) -> Array:
-    """|x|^2 of each row."""
+def squared_norms(rows: Any) -> Array:
+    """|x|^2 of each row, dense or CSR."""
+    if sp.issparse(rows):
+        return np.asarray(rows.multiply(rows).sum(axis=1), np.float64).ravel()
     return row_products(rows, rows)
 
 
@@ -103,7 +105,7 @@ class Metric(Protocol):
 
     def item_side(self, X: Any, codes: Array) -> tuple[Factors, Array]: ...
 
-    def query_side(self, Q: Any) -> Factors: ...
+    def query_side(self, Q: Any, codes: Array | None = None) -> Factors: ...
 
     def query_forms(self, Q: Array, codes: Array) -> Array: ...
 
@@ -144,7 +146,10 @@ class LocalItems:
     def items(self) -> Items:
         """The item side of the search, over the arrays held here."""
         alpha, n = (-2.0 if self.metric.symmetric else -1.0), self.X.shape[0]
-        return Items(n, self._tile, alpha, self._table, self.columns, self.constants, self.metric.query_side)
+        return Items(n, self._tile, alpha, self._table, self.columns, self.constants, self._sides)
+
+    def _sides(self, rows: Any) -> Factors:
+        return self.metric.query_side(rows, self.distinct)
 
     def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
@@ -172,7 +177,7 @@ class LocalItems:
         """(n_queries, n_items) values; those that nearly cancelled are formed again directly."""
         rows, items = self._centred(Q), self.items
         forms = items.table(rows)[:, items.classes]
-        product = _product(self.metric.query_side(rows), self.mapped, Scratch())
+        product = _product(self._sides(rows), self.mapped, Scratch())
         values = items.alpha * product + forms + items.constants
         if self.metric.symmetric:
             cancelled = 1e-6 if values.dtype == product.dtype else 1e-3

@@ -6,7 +6,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 Array = NDArray[Any]
@@ -31,14 +33,26 @@ def name_of(estimator: Any) -> str:
     return type(estimator).__name__
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """X as float64 or float32 rows, finite, C-ordered; a copy only where conversion needs one."""
-    return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C")
+def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only where conversion must."""
+    return _rows(estimator, X, reset, [np.float64, np.float32])
 
 
-def check_queries(estimator: Any, X: Any, dtype: Any) -> Array:
+def check_queries(estimator: Any, X: Any, dtype: Any) -> Any:
     """Rows for a fitted estimator, in the precision it learnt in."""
-    return validate_data(estimator, X, reset=False, dtype=dtype, order="C")
+    return _rows(estimator, X, False, dtype)
+
+
+def _rows(estimator: Any, X: Any, reset: bool, dtype: Any) -> Any:
+    sparse = get_tags(estimator).input_tags.sparse
+    if sp.issparse(X) and not sparse:
+        raise TypeError(
+            f"{name_of(estimator)} does not take sparse input. OASIS, LOSL, L2OSL and L2ODML do; or pass X.toarray()."
+        )
+    rows = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", accept_sparse="csr" if sparse else False)
+    if sp.issparse(rows) and not rows.has_sorted_indices:
+        rows = rows.sorted_indices()
+    return rows
 
 
 def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Array:
@@ -108,9 +122,10 @@ def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
     return array
 
 
-def check_magnitude(estimator: Any, X: Array, factor: float) -> None:
+def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
     """Refuse rows so large that a step would overflow."""
-    largest = float(np.abs(X).max(initial=0.0)) * factor * np.sqrt(X.shape[1])
+    values = X.data if sp.issparse(X) else X
+    largest = float(np.abs(values).max(initial=0.0)) * factor * np.sqrt(X.shape[1])
     if not largest < _LARGEST[X.dtype.itemsize]:
         raise ValueError(
             f"{name_of(estimator)}: values in X are too large, a step would overflow (largest row norm about "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ._search import QUERY_TILE, Items, nearest, squared_norms
@@ -40,7 +41,7 @@ class Mined:
 
 
 def mine(
-    X: Array,
+    X: Any,
     codes: Array,
     n_targets: int = 3,
     n_impostors: int = 10,
@@ -53,15 +54,16 @@ def mine(
     |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
     the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them.
     """
-    anchors = np.arange(len(X)) if anchors is None else anchors
+    n = X.shape[0]
+    anchors = np.arange(n) if anchors is None else anchors
     items, centre = _euclidean(X, codes)
 
-    def queries(part: slice) -> Array:
-        return X[anchors[part]] - centre
+    def queries(part: slice) -> Any:
+        return _minus(X[anchors[part]], centre)
 
     arguments = {"own": anchors, "query_classes": codes[anchors]}
-    targets = _by_class(X, codes, anchors, min(n_targets, len(X)), centre)
-    _, impostors = nearest(queries, len(anchors), items, min(n_impostors, len(X)), others=True, **arguments)
+    targets = _by_class(X, codes, anchors, min(n_targets, n), centre)
+    _, impostors = nearest(queries, len(anchors), items, min(n_impostors, n), others=True, **arguments)
     spread = 2.0 * float(items.constants.mean())
     radius = _direct(X, anchors, targets).max(axis=1, initial=-np.inf, where=targets >= 0)
     impostors = np.where(_direct(X, anchors, impostors) <= radius[:, None] + impostor_margin * spread, impostors, -1)
@@ -74,23 +76,29 @@ def mine(
     return Mined(triplets, len(anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
 
 
-def _euclidean(X: Array, codes: Array) -> tuple[Items, Array]:
+def _minus(rows: Any, centre: Array | None) -> Any:
+    return rows if centre is None else rows - centre
+
+
+def _euclidean(X: Any, codes: Array) -> tuple[Items, Array | None]:
     """Items of a Euclidean search, centred so that the expansion does not cancel."""
-    centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-    constants = np.concatenate([squared_norms(X[a : a + QUERY_TILE] - centre) for a in range(0, len(X), QUERY_TILE)])
+    n = X.shape[0]
+    centre = None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
+    constants = np.concatenate([squared_norms(_minus(X[part], centre)) for part in tiles])
 
     def table(rows: Array) -> Array:
         return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
 
-    return Items(len(X), lambda part: (X[part] - centre,), -2.0, table, codes, constants), centre
+    return Items(n, lambda part: (_minus(X[part], centre),), -2.0, table, codes, constants), centre
 
 
-def _by_class(X: Array, codes: Array, anchors: Array, k: int, centre: Array) -> Array:
+def _by_class(X: Any, codes: Array, anchors: Array, k: int, centre: Array | None) -> Array:
     """Nearest rows of the anchor's own class, class by class."""
     found = np.full((len(anchors), k), -1, np.int64)
     for code in np.unique(codes[anchors]):
         members, mine = np.flatnonzero(codes == code), np.flatnonzero(codes[anchors] == code)
-        rows = X[members] - centre
+        rows = _minus(X[members], centre)
         own = np.searchsorted(members, anchors[mine])
         queries = rows[own]
         _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
@@ -98,20 +106,21 @@ def _by_class(X: Array, codes: Array, anchors: Array, k: int, centre: Array) -> 
     return found
 
 
-def _plain(rows: Array) -> Items:
+def _plain(rows: Any) -> Items:
     """Rows as items of a Euclidean search without classes."""
     norms = squared_norms(rows)
-    classes = np.zeros(len(rows), np.int32)
-    return Items(len(rows), lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
+    classes = np.zeros(rows.shape[0], np.int32)
+    return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
 
 
-def _direct(X: Array, anchors: Array, candidates: Array) -> Array:
+def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
     """Squared distances formed from differences, inf where there is no candidate."""
     out = np.empty(candidates.shape)
     for a in range(0, len(anchors), QUERY_TILE):
         part = slice(a, a + QUERY_TILE)
-        delta = X[candidates[part]] - X[anchors[part], None]
-        out[part] = squared_norms(delta.reshape(-1, X.shape[1])).reshape(delta.shape[:2])
+        found = candidates[part]
+        delta = X[found.ravel()] - X[np.repeat(anchors[part], found.shape[1])]
+        out[part] = squared_norms(delta).reshape(found.shape)
     out[candidates < 0] = np.inf
     return out
 
@@ -148,7 +157,7 @@ def targets_impostors(
     """
     from sklearn.utils import check_X_y
 
-    rows, labels = check_X_y(X, y, dtype=[np.float64, np.float32])
+    rows, labels = check_X_y(X, y, dtype=[np.float64, np.float32], accept_sparse="csr")
     codes = np.unique(labels, return_inverse=True)[1].astype(np.int32)
     mined = mine(rows, codes, n_targets, n_impostors, impostor_margin)
     return mined.shuffled(np.random.default_rng(random_state))
@@ -174,37 +183,57 @@ def random_triplets(codes: Array, n: int, rng: np.random.Generator, balanced: bo
 
 @dataclass
 class Reservoir:
-    """A uniform sample of each class's rows seen so far, at most `size` a class (Vitter 1985, algorithm R)."""
+    """A uniform sample of each class's rows seen so far, at most `size` a class (Vitter 1985, algorithm R).
+
+    rows : the rows kept, an array with room to grow or CSR; codes, places : class and place in the class's sample.
+    """
 
     size: int
-    rows: Array = field(default_factory=lambda: np.empty((0, 0, 0)))
+    rows: Any = None
+    codes: Array = field(default_factory=lambda: np.empty(0, np.int32))
+    places: Array = field(default_factory=lambda: np.empty(0, np.int64))
     seen: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
-    def add(self, X: Array, codes: Array, rng: np.random.Generator) -> None:
+    def add(self, X: Any, codes: Array, rng: np.random.Generator) -> None:
         """Offer rows in order; a full class replaces a row with probability size / seen."""
-        if not len(X):
+        if not len(codes):
             return
-        self._grow(int(codes.max()) + 1, X)
+        if codes.max() >= len(self.seen):
+            self.seen = np.concatenate([self.seen, np.zeros(codes.max() + 1 - len(self.seen), np.int64)])
         order = np.argsort(codes, kind="stable")
-        sorted_codes = codes[order]
-        first = np.searchsorted(sorted_codes, sorted_codes)
-        turn = self.seen[sorted_codes] + np.arange(len(order)) - first + 1
-        drawn = rng.integers(0, turn)
-        place = np.where(turn <= self.size, turn - 1, drawn)
-        kept = place < self.size
-        self.rows[sorted_codes[kept], place[kept]] = X[order[kept]]
+        ranked = codes[order]
+        turn = self.seen[ranked] + np.arange(len(order)) - np.searchsorted(ranked, ranked) + 1
+        place = np.where(turn <= self.size, turn - 1, rng.integers(0, turn))
         self.seen += np.bincount(codes, minlength=len(self.seen))
+        taken = np.flatnonzero(place < self.size)
+        self._put(X, order[taken], ranked[taken], place[taken])
 
-    def _grow(self, n_classes: int, X: Array) -> None:
-        if n_classes > len(self.seen):
-            rows = np.zeros((n_classes, self.size, X.shape[1]), X.dtype)
-            rows[: len(self.seen)] = self.rows if len(self.seen) else 0
+    def _put(self, X: Any, numbers: Array, codes: Array, places: Array) -> None:
+        """Rows into their places; of several rows for one place the last stays."""
+        keys = codes * np.int64(self.size) + places
+        last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
+        numbers, keys = numbers[last], keys[last]
+        held = self.codes * np.int64(self.size) + self.places
+        by_key = np.argsort(held)
+        spot = np.minimum(np.searchsorted(held[by_key], keys), max(len(held) - 1, 0))
+        known = held[by_key][spot] == keys if len(held) else np.zeros(len(keys), bool)
+        if sp.issparse(X):
+            kept = np.setdiff1d(np.arange(len(held)), by_key[spot[known]])
+            parts = [X[numbers]] if self.rows is None else [self.rows[kept], X[numbers]]
+            self.rows = sp.vstack(parts, "csr")
+            self.codes = np.concatenate([self.codes[kept], codes[last]]).astype(np.int32)
+            self.places = np.concatenate([self.places[kept], places[last]])
+            return
+        n_old, n_new = len(held), int((~known).sum())
+        if self.rows is None or n_old + n_new > len(self.rows):
+            rows = np.empty((n_old + n_new + n_old // 4, X.shape[1]), X.dtype)
+            rows[:n_old] = 0 if self.rows is None else self.rows[:n_old]
             self.rows = rows
-            self.seen = np.concatenate([self.seen, np.zeros(n_classes - len(self.seen), np.int64)])
+        self.rows[by_key[spot[known]]] = X[numbers[known]]
+        self.rows[n_old : n_old + n_new] = X[numbers[~known]]
+        self.codes = np.concatenate([self.codes, codes[last][~known]]).astype(np.int32)
+        self.places = np.concatenate([self.places, places[last][~known]])
 
-    def sample(self, like: Array) -> tuple[Array, Array]:
+    def sample(self, like: Any) -> tuple[Any, Array]:
         """The rows kept and their class codes."""
-        if not len(self.seen):
-            return like[:0], np.empty(0, np.int32)
-        codes, places = np.nonzero(np.arange(self.size) < np.minimum(self.seen, self.size)[:, None])
-        return self.rows[codes, places], codes.astype(np.int32)
+        return (like[:0] if self.rows is None else self.rows[: len(self.codes)]), self.codes

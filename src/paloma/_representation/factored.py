@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._kernels.sweep import row_products
 from .metric import DenseMetric
+from .rows import products
 
 Array = NDArray[Any]
 # Above this many entries metric_matrix refuses to build a dense matrix.
@@ -45,27 +46,31 @@ class FactoredMetric:
         """<M_c, phi> of each pair."""
         z = self.coordinates(left)
         w = z if right is left else self.coordinates(right)
-        return self.inner.values(z, w, codes) + self._square * (_products(left, right) - row_products(z, w))
+        return self.inner.values(z, w, codes) + self._square * (products(left, right) - row_products(z, w))
 
     def item_side(self, X: Any, codes: Array) -> tuple[tuple[Any, ...], Array]:
         """Factors of the items, whose products with `query_side` add up to q^T M_c x, and x^T M_c x."""
         z = self.coordinates(X)
         (mapped,), constants = self.inner.item_side(z, codes)
-        return (X, mapped - self._square * z), constants + self._square * (_products(X, X) - row_products(z, z))
+        return (X, mapped - self._square * z), constants + self._square * (products(X, X) - row_products(z, z))
 
-    def query_side(self, Q: Any) -> tuple[Any, ...]:
+    def images(self, X: Any, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        """Factors of the items for search vectors: the same as for search."""
+        return self.item_side(X, codes)
+
+    def query_side(self, Q: Any, codes: Array | None = None) -> tuple[Any, ...]:
         """Factors of the queries."""
         return Q * self._square, self.coordinates(Q)
 
     def query_forms(self, Q: Any, codes: Array) -> Array:
         """q^T M_c q for each query and each of these resolved codes."""
         z = self.coordinates(Q)
-        beyond = self._square * (_products(Q, Q) - row_products(z, z))
+        beyond = self._square * (products(Q, Q) - row_products(z, z))
         return self.inner.query_forms(z, codes) + beyond[:, None]
 
     def start_forms(self, Q: Any) -> Array:
         """q^T M q under the start."""
-        return self._square * _products(Q, Q)
+        return self._square * products(Q, Q)
 
     def components(self) -> Array:
         """The symmetric root of the shared part, (d, d)."""
@@ -79,12 +84,6 @@ class FactoredMetric:
         root, f = self.inner.root(), np.sqrt(self._square)
         z = self.coordinates(X)
         return f * dense + (z @ root - f * z) @ self.basis.T
-
-
-def _products(left: Any, right: Any) -> Array:
-    if sp.issparse(left):
-        return np.asarray(left.multiply(right).sum(axis=1), np.float64).ravel()
-    return row_products(left, right)
 
 
 def _refuse_dense(d: int) -> None:

@@ -7,22 +7,26 @@ shared part by itself, M = U.
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from .._kernels.sweep import row_products
 from .._locality import Locality
 from .._psd import project
 from .dense import Dense
+from .rows import in_blocks, products
 
 Array = NDArray[Any]
 UNSEEN, SHARED = -1, -2
 
 
 class DenseMetric:
-    """Dense matrices, each built once and when first needed, after p.s.d. projection (`cone`) and averaging."""
+    """Dense matrices, each built once and when first needed.
 
-    def __init__(self, state: Dense, locality: Locality, cone: bool, averaged: bool, factor: float) -> None:
+    cone : what is made p.s.d., "components" (U and L_c), "effective" (M_c) or "" (nothing).
+    """
+
+    def __init__(self, state: Dense, locality: Locality, cone: str, averaged: bool, factor: float) -> None:
         self._state, self._cone, self._averaged = state, cone, averaged
         self.locality, self.symmetric = locality, state.symmetric
         self._square = state.start.dtype.type(factor * factor)
@@ -42,38 +46,50 @@ class DenseMetric:
 
     def start_forms(self, Q: Array) -> Array:
         """q^T M q under the matrix all parts start from."""
-        return row_products(Q @ (self._state.start * self._square), Q)
+        return products(Q @ (self._state.start * self._square), Q)
 
     def _build(self, code: int) -> Array:
         shared = self._component(None)
         if code == SHARED:
-            return shared * self._square
-        local = self._state.start if code == UNSEEN else self._component(code)
+            return (project(shared) if self._cone == "effective" else shared) * self._square
         lam, mu = (shared.dtype.type(v) for v in (self.locality.lam, self.locality.mu))
-        return (lam * shared + mu * local) * self._square
+        if code == UNSEEN:
+            return lam * self.matrix(SHARED) + mu * self._square * self._state.start
+        local = self._component(code)
+        matrix = (lam * shared + mu * local) * self._square
+        return project(matrix) if self._cone == "effective" else matrix
 
     def _component(self, code: int | None) -> Array:
         matrix = self._state.readout(code, self._averaged)
-        return project(matrix) if self._cone else matrix
+        return project(matrix) if self._cone == "components" else matrix
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""
-        out = np.empty(len(left))
+        out = np.empty(left.shape[0])
         for code, rows in groups(self.resolve(codes)):
-            out[rows] = row_products(left[rows] @ self.matrix(code), right[rows])
+            out[rows] = products(left[rows] @ self.matrix(code), right[rows])
         return out
 
     def item_side(self, X: Array, codes: Array) -> tuple[tuple[Any, ...], Array]:
         """Factors of the items (here M_c x) whose products with `query_side` add up to q^T M_c x; and x^T M_c x."""
-        mapped, constants = np.empty_like(X), np.empty(len(X))
+        if sp.issparse(X):
+            distinct, blocks = np.unique(codes, return_inverse=True)
+            return (in_blocks(X, blocks, len(distinct)),), np.zeros(X.shape[0])
+        return self.images(X, codes)
+
+    def images(self, X: Any, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        """Factors of the items whose products with the plain queries add up to q^T M_c x: M_c x itself, dense."""
+        mapped, constants = np.empty(X.shape, X.dtype), np.empty(X.shape[0])
         for code, rows in groups(self.resolve(codes)):
             part = X[rows]
             mapped[rows] = part @ self.matrix(code).T
-            constants[rows] = row_products(part, mapped[rows])
+            constants[rows] = products(part, mapped[rows])
         return (mapped,), constants
 
-    def query_side(self, Q: Array) -> tuple[Any, ...]:
-        """Factors of the queries."""
+    def query_side(self, Q: Any, codes: Array | None = None) -> tuple[Any, ...]:
+        """Factors of the queries. CSR items stay as they are, each in the block of its class: queries are mapped."""
+        if codes is not None and sp.issparse(Q):
+            return (np.hstack([Q @ self.matrix(int(code)) for code in codes]),)
         return (Q,)
 
     def components(self) -> Array:
@@ -92,8 +108,8 @@ class DenseMetric:
 
     def query_forms(self, Q: Array, codes: Array) -> Array:
         """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""
-        forms = [row_products(Q @ self.matrix(int(code)), Q) for code in codes]
-        return np.stack(forms, axis=1) if forms else np.empty((len(Q), 0))
+        forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
+        return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
 
 
 def groups(codes: Array) -> list[tuple[int, Array]]:

@@ -1,7 +1,7 @@
 """The representation axis of the learners: dense matrices, or dual random projection."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ class DenseLearner(Learner):
     def _new_model(
         self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None
     ) -> DenseModel:
-        return DenseModel(labels, rng, reservoir, scale, symmetric=self._measure.symmetric)
+        return DenseModel(labels, rng, reservoir, scale, project=self.project, symmetric=self._measure.symmetric)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -34,6 +34,8 @@ class ProjectedLearner(Learner):
     n_power_iter: int = 2
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
+
+    _sparse: ClassVar[bool] = True
 
     def _new_model(
         self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None
@@ -50,6 +52,7 @@ class ProjectedLearner(Learner):
             rng,
             reservoir,
             scale,
+            project=self.project,
             symmetric=self._measure.symmetric,
             n_components=self.n_components,
             rank=self.rank,

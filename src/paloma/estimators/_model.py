@@ -30,6 +30,8 @@ class Model(ABC):
     seen: int = 0
     updates: int = 0
     n_means: int = 0
+    project: str = "auto"
+    from_labels: bool = False
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
@@ -63,6 +65,14 @@ class Model(ABC):
         if self.metric is None:
             self.metric = self.build(parts, averaged and self.n_means > 0)
         return self.metric
+
+    def cone(self, parts: Parts) -> str:
+        """What the read-out makes p.s.d.: the paper's components, or the metrics themselves."""
+        if not parts.psd.at_readout:
+            return ""
+        if self.project != "auto":
+            return self.project
+        return "effective" if self.from_labels else "components"
 
     def count(self, tally: Tally) -> Tally:
         """Enter what a pass has seen."""
@@ -103,7 +113,7 @@ class DenseModel(Model):
         return self.state
 
     def build(self, parts: Parts, averaged: bool) -> DenseMetric:
-        return DenseMetric(self.state, parts.locality, parts.psd.at_readout, averaged, self.factor)
+        return DenseMetric(self.state, parts.locality, self.cone(parts), averaged, self.factor)
 
 
 @dataclass
@@ -166,7 +176,7 @@ class ProjectedModel(Model):
     def build(self, parts: Parts, averaged: bool) -> FactoredMetric:
         basis = self.state.basis(self._rank(), self.n_power_iter)
         state = self.state.recover(basis, parts.measure, parts.locality, self.factor, averaged)
-        inner = DenseMetric(state, parts.locality, parts.psd.at_readout, False, self.factor)
+        inner = DenseMetric(state, parts.locality, self.cone(parts), False, self.factor)
         return FactoredMetric(inner, basis, self.factor)
 
 

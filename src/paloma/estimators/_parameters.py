@@ -28,6 +28,7 @@ class Parameters(BaseEstimator):
     step_params: dict[str, float] | None = None
     margin: float = 1.0
     psd: str | int = "never"
+    project: str = "auto"
     scale: str | None = "auto"
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
@@ -45,6 +46,7 @@ class Parameters(BaseEstimator):
     verbose: int = 0
 
     _measure: ClassVar[Measure]
+    _sparse: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -66,6 +68,7 @@ class Parameters(BaseEstimator):
         for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
             check.check_count(name, getattr(self, name))
         check.check_word("scale", self.scale, ("auto", None))
+        check.check_word("project", self.project, ("auto", "components", "effective"))
         check.check_word("average", self.average, ("auto", True, False))
         if self.block_size != "auto":
             check.check_count("block_size", self.block_size)

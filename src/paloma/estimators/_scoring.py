@@ -25,7 +25,7 @@ class Scoring:
         averaged = self.average is not False  # type: ignore[attr-defined]
         return self._model.readout(self._parts(), averaged)  # type: ignore[attr-defined]
 
-    def _rows(self, X: Any) -> Array:
+    def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
         return check.check_queries(self, X, self._model.dtype)
 
@@ -50,17 +50,17 @@ class Scoring:
             rows = self._rows(X)
             if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
                 raise ValueError(f"pairs with X must be an int array (n, 2) of row numbers, got shape {array.shape}.")
-            if array.size and not (array.min() >= 0 and array.max() < len(rows)):
-                raise ValueError(f"pairs must name rows 0 to {len(rows) - 1} of X.")
+            if array.size and not (array.min() >= 0 and array.max() < rows.shape[0]):
+                raise ValueError(f"pairs must name rows 0 to {rows.shape[0] - 1} of X.")
             left, right = rows[array[:, 0]], rows[array[:, 1]]
         else:
             if array.ndim != 3 or array.shape[1] != 2:
                 raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
             flat = self._rows(array.reshape(-1, array.shape[2]))
             left, right = flat[0::2], flat[1::2]
-        return self._values(left, right, self._codes_of(y, len(left), "pairs"))
+        return self._values(left, right, self._codes_of(y, left.shape[0], "pairs"))
 
-    def _values(self, left: Array, right: Array, codes: Array) -> Array:
+    def _values(self, left: Any, right: Any, codes: Array) -> Array:
         """Squared distances, or similarities, of pairs of rows."""
         if self._measure.symmetric:
             left = right = left - right
@@ -79,7 +79,7 @@ class Scoring:
     def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         metric, rows = self._metric(), self._rows(X)
-        values = LocalItems(metric, rows, self._codes_of(y, len(rows), "rows of X")).all_values(self._rows(Q))
+        values = LocalItems(metric, rows, self._codes_of(y, rows.shape[0], "rows of X")).all_values(self._rows(Q))
         return self._scores(values if self._measure.symmetric else -values)
 
     def metric_matrix(self, label: Any = None) -> Array:
@@ -91,12 +91,12 @@ class Scoring:
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of leave-one-out 3-NN on these rows under the learnt metrics."""
         metric, rows = self._metric(), self._rows(X)
-        labels = check.check_labels(self, y, len(rows))
-        if len(rows) < 2:
-            raise ValueError(f"{check.name_of(self)}.score needs at least 2 rows, got {len(rows)}.")
-        items = LocalItems(metric, rows, self._codes_of(labels, len(rows), "rows of X"))
+        labels = check.check_labels(self, y, rows.shape[0])
+        if rows.shape[0] < 2:
+            raise ValueError(f"{check.name_of(self)}.score needs at least 2 rows, got {rows.shape[0]}.")
+        items = LocalItems(metric, rows, self._codes_of(labels, rows.shape[0], "rows of X"))
         numbers = np.unique(labels, return_inverse=True)[1]
-        _, ids = items.search(rows, min(3, len(rows) - 1), own=np.arange(len(rows)))
+        _, ids = items.search(rows, min(3, rows.shape[0] - 1), own=np.arange(rows.shape[0]))
         return float((majority(numbers[ids]) == numbers).mean())
 
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
@@ -104,11 +104,11 @@ class Scoring:
         if X is None:
             X, triplets = check.check_points(self, triplets)
         rows = self._rows(X)
-        array = check.check_triplets(self, triplets, len(rows))
-        codes = self._codes_of(None if y is None else np.ravel(y), len(rows), "rows of X")
+        array = check.check_triplets(self, triplets, rows.shape[0])
+        codes = self._codes_of(None if y is None else np.ravel(y), rows.shape[0], "rows of X")
         return self._ranked_right(rows, array, codes[array[:, 1:]])
 
-    def _ranked_right(self, rows: Array, triplets: Array, codes: Array) -> float:
+    def _ranked_right(self, rows: Any, triplets: Array, codes: Array) -> float:
         scores = [
             self._scores(self._values(rows[triplets[:, 0]], rows[triplets[:, k]], codes[:, k - 1])) for k in (1, 2)
         ]
@@ -134,7 +134,7 @@ class Scoring:
         With for_graph=True the balanced form for graph and IVF indexes under L2, one more column.
         """
         rows = self._rows(X)
-        codes = self._codes_of(y, len(rows), "rows of X")
+        codes = self._codes_of(y, rows.shape[0], "rows of X")
         vectors = augmented_items(self._metric(), rows, codes, self._vector_codes())
         if not for_graph:
             return vectors

@@ -32,7 +32,7 @@ def augmented_queries(metric: DenseMetric, Q: Array, codes: Array) -> Array:
 
 def augmented_items(metric: DenseMetric, X: Array, codes: Array, order: Array) -> Array:
     """Item side; `codes` of the items, `order` the classes as the queries list them."""
-    mapped, constants = metric.item_side(X, codes)
+    mapped, constants = metric.images(X, codes)
     if not metric.symmetric:
         return _side_by_side(mapped)
     resolved = metric.resolve(codes)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -26,13 +27,13 @@ Array = NDArray[Any]
 class Checked:
     """Input that passed every check."""
 
-    X: Array
+    X: Any
     y: Array | None
     triplets: Array | None
     weight: Array | None
 
 
-def _labelled_rows(X: Array, codes: Array) -> tuple[Array, Array]:
+def _labelled_rows(X: Any, codes: Array) -> tuple[Any, Array]:
     """Rows that have a class, and their codes; X itself where all have."""
     known = codes >= 0
     return (X, codes) if known.all() else (X[known], codes[known])
@@ -78,6 +79,7 @@ class Learner(Scoring, Parameters):
                 mined = self._mine(data.X, codes)
                 first = mined.triplets
             self._begin(data.X, labels, rng, first)
+            self._model.from_labels = mined is not None
             averaging = self._averaging(given=mined is None, passes=self.n_epochs)
             self._epochs(parts, Stream(data.X, first, codes, self._model.factor, data.weight), mined, averaging)
             if codes is not None:
@@ -138,9 +140,9 @@ class Learner(Scoring, Parameters):
         if y is None and triplets is None:
             raise ValueError(f"{who} requires y to be passed, but the target y is None. Give labels, or triplets.")
         if y is not None:
-            y = check.check_labels(self, y, len(X))
+            y = check.check_labels(self, y, X.shape[0])
         if triplets is not None:
-            triplets = check.check_triplets(self, triplets, len(X))
+            triplets = check.check_triplets(self, triplets, X.shape[0])
             weight = check.check_weight(self, weight, len(triplets))
         elif weight is not None:
             raise ValueError(f"{who}: triplet_weight goes with triplets; rows have no weights.")
@@ -162,12 +164,12 @@ class Learner(Scoring, Parameters):
         codes = labels.codes(y)
         return codes if self.unlabeled is None else np.where(y != self.unlabeled, codes, FREE).astype(np.int32)
 
-    def _begin(self, X: Array, labels: Labels, rng: np.random.Generator, triplets: Array | None) -> None:
+    def _begin(self, X: Any, labels: Labels, rng: np.random.Generator, triplets: Array | None) -> None:
         scale = self._scale_of(X, triplets)
         model = self._new_model(labels, rng, Reservoir(self.reservoir_size), scale)
         self._model = model.begin(self._start(X.shape[1], X.dtype, scale or 1.0), X, triplets)
 
-    def _scale_of(self, X: Array, triplets: Array | None) -> float | None:
+    def _scale_of(self, X: Any, triplets: Array | None) -> float | None:
         if self.scale is None:
             return 1.0
         if triplets is None or not len(triplets):
@@ -176,14 +178,14 @@ class Learner(Scoring, Parameters):
         check.check_magnitude(self, X, 1.0 / scale)
         return scale
 
-    def _freeze_scale(self, X: Array, triplets: Array) -> None:
+    def _freeze_scale(self, X: Any, triplets: Array) -> None:
         """Learn the scale when the first triplets form; the model has not moved before."""
         model = self._model
         if model.scale is None and len(triplets):
             model.scale = self._scale_of(X, triplets)
             model.begin(self._start(X.shape[1], X.dtype, model.scale or 1.0), X, triplets)
 
-    def _mine(self, X: Array, codes: Any, anchors: Array | None = None) -> Mined:
+    def _mine(self, X: Any, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
         settings = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
@@ -232,15 +234,17 @@ class Learner(Scoring, Parameters):
         weight = None if stream.weight is None else stream.weight[train]
         return held, mined, Stream(stream.X, stream.triplets[train], stream.codes, stream.factor, weight)
 
-    def _learn_rows(self, parts: Parts, X: Array, codes: Array) -> Tally:
+    def _learn_rows(self, parts: Parts, X: Any, codes: Array) -> Tally:
         """One pass over labelled rows: triplets inside the batch and with the reservoir, then into the reservoir."""
         model = self._model
         old, old_codes = model.reservoir.sample(X)
-        pool, pool_codes = np.concatenate([old, X]), np.concatenate([old_codes, codes])
+        pool = sp.vstack([old, X], "csr") if sp.issparse(X) else np.concatenate([old, X])
+        pool_codes = np.concatenate([old_codes, codes])
         tally = Tally()
-        if len(X) and (pool_codes != pool_codes[0]).any():
-            mined = self._mine(pool, pool_codes, np.arange(len(old), len(pool)))
+        if len(codes) and (pool_codes != pool_codes[0]).any():
+            mined = self._mine(pool, pool_codes, np.arange(len(old_codes), len(pool_codes)))
             self._freeze_scale(pool, mined.triplets)
+            model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = self._averaging(given=False, passes=1)
             tally = model.learn(parts, Stream(pool, triplets, pool_codes, model.factor), averaging, self.block_size)
@@ -291,4 +295,5 @@ class Learner(Scoring, Parameters):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.sparse = self._sparse
         return tags

@@ -20,6 +20,7 @@ class SimilarityLearner(Learner):
     """What every similarity learner has; the protocol of `Learner` needs nothing more."""
 
     _measure: ClassVar[Measure] = SIMILARITY
+    _sparse: ClassVar[bool] = True
 
     def _remining_rows(self, X: Array) -> Array:
         return np.hstack([X, X @ self.metric_matrix().T])

@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
@@ -50,13 +51,15 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             if y is None:
                 raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
             rows = check.check_rows(self, X, reset=True)
-            labels = check.check_labels(self, y, len(rows))
+            labels = check.check_labels(self, y, rows.shape[0])
             if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
                 raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier on a "
                                  "regression target with continuous values.")  # fmt: skip
             self.classes_, self._numbers = np.unique(labels, return_inverse=True)
-            if len(rows) < self.n_neighbors:
-                raise ValueError(f"n_neighbors={self.n_neighbors} is more than the n_samples = {len(rows)} rows of X.")
+            if rows.shape[0] < self.n_neighbors:
+                raise ValueError(
+                    f"n_neighbors={self.n_neighbors} is more than the n_samples = {rows.shape[0]} rows of X."
+                )
             self.metric_ = self._fitted_metric(X, labels)
             learner = _learner_of(self.metric_)
             if rows.shape[1] != learner.n_features_in_:
@@ -64,8 +67,13 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
                 )
             rows = rows.astype(learner._model.dtype, copy=False)
-            self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, len(rows), "rows of X"))
+            self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = isinstance(_learner_of(self.metric), Learner) and _learner_of(self.metric)._sparse
+        return tags
 
     def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
         metric = LODML(random_state=0) if self.metric is None else self.metric
@@ -82,7 +90,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check.check_count("n_neighbors", k)
-        n = len(self._items.X)
+        n = self._items.X.shape[0]
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
         values, ids = self._items.search(check.check_queries(self, Q, self._items.X.dtype), k)

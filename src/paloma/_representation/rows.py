@@ -1,0 +1,25 @@
+"""Rows that may be dense or CSR: the few operations whose spelling differs."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._kernels.sweep import row_products
+
+Array = NDArray[Any]
+
+
+def products(left: Any, right: Any) -> Array:
+    """<left_r, right_r> for each row r; either side may be sparse."""
+    if sp.issparse(left) or sp.issparse(right):
+        first, second = (left, right) if sp.issparse(left) else (right, left)
+        return np.asarray(first.multiply(second).sum(axis=1), np.float64).ravel()
+    return row_products(left, right)
+
+
+def in_blocks(X: sp.csr_matrix, blocks: Array, n_blocks: int) -> sp.csr_matrix:
+    """Each row moved into the column block of its number: (n, d) becomes (n, n_blocks d)."""
+    shift = np.repeat(blocks.astype(np.int64) * X.shape[1], np.diff(X.indptr))
+    return sp.csr_matrix((X.data, X.indices + shift, X.indptr), (X.shape[0], n_blocks * X.shape[1]))
