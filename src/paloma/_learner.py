@@ -28,6 +28,7 @@ from ._measure import Measure
 from ._psd import Psd, exact_tau, project_one
 from ._representation import Dense, gram, segments_of
 from ._step import Step
+from ._validation import read_only
 
 Array = NDArray[Any]
 
@@ -56,7 +57,8 @@ class Parts:
 class Stream:
     """Triplets to learn, in order: rows of X, and the class code of each row (None: class-free).
 
-    `factor` multiplies X; `weight` multiplies C, a value a triplet; `tau`, where given, receives the step sizes.
+    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau`, where
+    given, receives the step sizes.
     """
 
     X: Any
@@ -65,6 +67,7 @@ class Stream:
     factor: float = 1.0
     weight: Array | None = None
     tau: Array | None = None
+    shift: Array | None = None
 
 
 @dataclass
@@ -98,6 +101,8 @@ def learn(
     """
     if not len(stream.triplets):
         return Tally()
+    if not sp.issparse(stream.X):
+        stream.X = read_only(stream.X)
     one, size = _path(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
@@ -157,6 +162,11 @@ def _aggressiveness(parts: Parts, stream: Stream, start: int, stop: int) -> Arra
     return np.multiply(parts.C, weight, out=np.zeros(stop - start), where=weight > 0)
 
 
+def _margins(parts: Parts, stream: Stream, start: int, stop: int) -> Array:
+    margins = np.full(stop - start, parts.margin)
+    return margins if stream.shift is None else margins + stream.shift[start:stop]
+
+
 def _candidate_codes(parts: Parts, stream: Stream, triplets: Array) -> Array:
     if stream.codes is None or not parts.locality.is_local:
         return np.full((len(triplets), 2), FREE, np.int32)
@@ -174,7 +184,8 @@ def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
     return fused(
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack,
-        parts.measure.sign, parts.margin, parts.step.code, parts.step.constants, _taus(stream, start, stop),
+        parts.measure.sign, _margins(parts, stream, start, stop), parts.step.code, parts.step.constants,
+        _taus(stream, start, stop),
     )  # fmt: skip
 
 
@@ -184,8 +195,8 @@ def _sparse_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
     slots = state.ensure(_candidate_codes(parts, stream, triplets))
     return sparse_stream(
         X.data, X.indices, X.indptr, stream.factor, triplets, slots, _aggressiveness(parts, stream, start, stop),
-        parts.locality.lam, parts.locality.mu, state.shared, state.stack, parts.margin, parts.step.code,
-        parts.step.constants, _taus(stream, start, stop),
+        parts.locality.lam, parts.locality.mu, state.shared, state.stack, _margins(parts, stream, start, stop),
+        parts.step.code, parts.step.constants, _taus(stream, start, stop),
     )  # fmt: skip
 
 
@@ -206,7 +217,7 @@ def _exact_block(
     local = mu * state.local_values(left, right, segments, scratch)
     norms = parts.measure.norms(stream.X, triplets, stream.factor)
     C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
-    weight = np.zeros(len(codes))
+    margins, weight = _margins(parts, stream, start, stop), np.zeros(len(codes))
     loss, updates = 0.0, 0
     for a in range(0, stop - start, inner):
         part = slice(a, a + inner)
@@ -228,7 +239,7 @@ def _exact_block(
         net = np.zeros(len(rows))
         one_loss, one_updates = sweep(
             left_gram, right_gram, lam * lam, mu * mu, codes[rows], places.reshape(-1, 2), norms[part], values, sign,
-            parts.margin, C[part], parts.step.code, parts.step.constants, taus[part], net,
+            margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net,
         )  # fmt: skip
         weight[rows] += net
         if lam and one_updates:
@@ -266,17 +277,17 @@ def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, s
     triplets = stream.triplets[start:stop]
     slots = state.ensure(_candidate_codes(parts, stream, triplets))
     C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
-    norms = parts.measure.norms(stream.X, triplets, stream.factor)
+    norms, margins = parts.measure.norms(stream.X, triplets, stream.factor), _margins(parts, stream, start, stop)
     total, updates = 0.0, 0
     for t, (p, q, n) in enumerate(triplets):
         pair = (stream.X[p] - stream.X[[q, n]]) * stream.X.dtype.type(stream.factor)
         blocks = _psi(parts.locality, state, pair, *slots[t])
-        gap = parts.margin + sum(signs @ row_products(v @ m, v) for m, v, signs in blocks)
+        gap = margins[t] + sum(signs @ row_products(v @ m, v) for m, v, signs in blocks)
         total += max(float(gap), 0.0)
         norm = squared_norm(parts.locality.lam**2, parts.locality.mu**2, *slots[t], *norms[t])
         if parts.psd.word == "exact":
             limit = np.inf if parts.step.name == "pa" and C[t] > 0 else float(C[t])
-            taus[t] = exact_tau(blocks, parts.margin, limit) if norm > 0 else 0.0
+            taus[t] = exact_tau(blocks, float(margins[t]), limit) if norm > 0 else 0.0
         else:
             taus[t] = step_size(parts.step.code, float(gap), norm, C[t], *parts.step.constants)
         if taus[t] > 0:

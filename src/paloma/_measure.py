@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ._kernels import sweep
 from ._kernels.scratch import Scratch
+from ._validation import read_only
 
 Array = NDArray[Any]
 
@@ -25,6 +26,7 @@ class Measure(ABC):
     name: str
     sign: float
     symmetric: bool
+    typical: float
 
     @abstractmethod
     def factors(
@@ -50,17 +52,18 @@ class Measure(ABC):
         return squares / (2 * len(triplets))
 
     def scale(self, X: Any, triplets: Array) -> float:
-        """Root mean square of what the triplets compare: distances of their pairs, or norms of their points."""
+        """The number to divide X by, so that the mean square of what the triplets compare becomes `typical`."""
         if not len(triplets):
             return 1.0
-        mean = self._sparse_mean(X, triplets) if sp.issparse(X) else sweep.mean_squares(X, triplets, self.symmetric)
-        return float(np.sqrt(mean)) if mean > 0 else 1.0
+        sparse = sp.issparse(X)
+        mean = self._sparse_mean(X, triplets) if sparse else sweep.mean_squares(read_only(X), triplets, self.symmetric)
+        return float(np.sqrt(mean / self.typical)) if mean > 0 else 1.0
 
 
 class Distance(Measure):
     """d_M(p, q) = (p - q)^T M (p - q)."""
 
-    name, sign, symmetric = "distance", 1.0, True
+    name, sign, symmetric, typical = "distance", 1.0, True, 2.0
 
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
@@ -76,7 +79,7 @@ class Distance(Measure):
 class Similarity(Measure):
     """s_M(p, q) = p^T M q."""
 
-    name, sign, symmetric = "similarity", -1.0, False
+    name, sign, symmetric, typical = "similarity", -1.0, False, 64.0
 
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch

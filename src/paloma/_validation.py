@@ -50,9 +50,16 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any) -> Any:
             f"{name_of(estimator)} does not take sparse input. OASIS, LOSL, L2OSL and L2ODML do; or pass X.toarray()."
         )
     rows = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", accept_sparse="csr" if sparse else False)
-    if sp.issparse(rows) and not rows.has_sorted_indices:
-        rows = rows.sorted_indices()
-    return rows
+    if sp.issparse(rows):
+        return rows if rows.has_sorted_indices else rows.sorted_indices()
+    return read_only(rows)
+
+
+def read_only(rows: Array) -> Array:
+    """A view that cannot be written to: kernels compile apart for such arrays, with other rounding."""
+    view = rows.view()
+    view.flags.writeable = False
+    return view
 
 
 def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Array:

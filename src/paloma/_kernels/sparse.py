@@ -8,7 +8,7 @@ from .steps import squared_norm, step_size
 
 @kernel
 def sparse_stream(
-    data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margin, code, constants, tau
+    data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margins, code, constants, tau
 ):  # fmt: skip
     """LOSL (spec.md 7) on U and the stack L in place, for rows with sorted indices; `classes` as in `stream`."""
     loss, updates = 0.0, 0
@@ -27,7 +27,7 @@ def sparse_stream(
             value += mu * _form(L[i], data, indices, indptr, p, q)
         if j >= 0:
             value -= mu * _form(L[j], data, indices, indptr, p, n)
-        gap = margin - f2 * value
+        gap = margins[t] - f2 * value
         loss += max(gap, 0.0)
         norm = squared_norm(lam * lam, mu * mu, i, j, pp * apart, pp * qq, pp * nn)
         step = step_size(code, gap, norm, C[t], constants[0], constants[1])

@@ -11,7 +11,7 @@ from .steps import squared_norm, step_size
 
 
 @kernel
-def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margin, code, constants, tau):
+def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
 
     classes : slots of L of the positive and the negative, below zero class-free or global.
@@ -36,7 +36,7 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margin, code, c
                 value += mu * _form(L[i], l1, r1, w)
             if j >= 0:
                 value -= mu * _form(L[j], l2, r2, w)
-        gap = margin + sign * value
+        gap = margins[t] + sign * value
         loss += max(gap, 0.0)
         norm = squared_norm(lam * lam, mu * mu, i, j, norms[0], norms[1], norms[2])
         step = step_size(code, gap, norm, C[t], constants[0], constants[1])

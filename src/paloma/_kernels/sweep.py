@@ -12,7 +12,7 @@ from .steps import squared_norm, step_size
 
 
 @kernel
-def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin, C, code, constants, tau, weight):
+def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants, tau, weight):
     """Fill tau (one a triplet) and weight (net step of each pair); returns (sum of hinge losses, updates).
 
     left, right : Gram matrices whose elementwise product is <phi_r, phi_s>; the same array for distances.
@@ -21,7 +21,7 @@ def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin
     first, second = constants[0], constants[1]
     for t in range(triplets.shape[0]):
         k, b = triplets[t, 0], triplets[t, 1]
-        gap = margin + sign * (values[k] - values[b])
+        gap = margins[t] + sign * (values[k] - values[b])
         loss += max(gap, 0.0)
         i, j = classes[k], classes[b]
         norm = squared_norm(lam2, mu2, i, j, norms[t, 0], norms[t, 1], norms[t, 2])

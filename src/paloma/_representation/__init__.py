@@ -5,5 +5,17 @@ from .factored import FactoredMetric
 from .journal import Journal
 from .metric import SHARED, UNSEEN, DenseMetric
 from .projected import Projected
+from .rows import identity_values
 
-__all__ = ["SHARED", "UNSEEN", "Dense", "DenseMetric", "FactoredMetric", "Journal", "Projected", "gram", "segments_of"]
+__all__ = [
+    "SHARED",
+    "UNSEEN",
+    "Dense",
+    "DenseMetric",
+    "FactoredMetric",
+    "Journal",
+    "Projected",
+    "gram",
+    "identity_values",
+    "segments_of",
+]

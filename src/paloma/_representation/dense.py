@@ -150,15 +150,16 @@ class Dense:
         move_towards(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
         move_towards(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
 
-    def readout(self, code: int | None, averaged: bool) -> Array:
-        """U (code None) or L of a class, last iterate or average; never a copy."""
-        use_mean = averaged and self.mean is not None
-        if code is None:
-            return self.mean[0] if use_mean else self.shared  # type: ignore[index]
-        slot = self.slot(code)
-        if slot < 0:
+    def readout(self, code: int | None, blend: float) -> Array:
+        """U (code None) or L of a class: the average moved towards the last iterate, which `blend` = 1 is."""
+        slot = -1 if code is None else self.slot(code)
+        if code is not None and slot < 0:
             return self.start
-        return self.mean[1][slot] if use_mean else self.stack[slot]  # type: ignore[index]
+        last = self.shared if code is None else self.stack[slot]
+        if self.mean is None or blend == 1.0:
+            return last
+        mean = self.mean[0] if code is None else self.mean[1][slot]
+        return mean + last.dtype.type(blend) * (last - mean)
 
 
 def segments_of(codes: Array) -> Segments:

@@ -24,6 +24,7 @@ class Journal:
         self.codes = np.empty(0, np.int32)
         self.steps = np.empty(0)
         self.mean_steps = np.empty(0)
+        self._source: Any = None
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -34,8 +35,7 @@ class Journal:
         if not len(active):
             return
         triplets, codes, tau, mean_tau = triplets[active], codes[active], tau[active], mean_tau[active]
-        touched, places = np.unique(triplets, return_inverse=True)
-        places = places.reshape(-1, 3) + self._keep(X[touched])
+        places = self._places(X, triplets)
         self.anchors = np.concatenate([self.anchors, np.repeat(places[:, 0], 2)])
         self.candidates = np.concatenate([self.candidates, places[:, 1:].ravel()])
         self.codes = np.concatenate([self.codes, codes.ravel()])
@@ -43,14 +43,23 @@ class Journal:
         self.mean_steps = np.concatenate([self.mean_steps, np.stack([mean_tau, -mean_tau], axis=1).ravel()])
         self._merge()
 
-    def _keep(self, rows: Any) -> int:
-        """Append rows; returns the number of those kept before."""
-        before = 0 if self.rows is None else self.rows.shape[0]
-        if self.rows is None:
-            self.rows = rows
-        else:
-            self.rows = sp.vstack([self.rows, rows], "csr") if sp.issparse(rows) else np.concatenate([self.rows, rows])
-        return int(before)
+    def _places(self, X: Any, triplets: Array) -> Array:
+        """Where the rows of X are kept; those that are not yet are appended. X itself is known again over epochs."""
+        if self._source is None or self._source[0] is not X:
+            self._source = (X, np.full(X.shape[0], -1, np.int64))
+        place = self._source[1]
+        touched = np.unique(triplets)
+        new = touched[place[touched] < 0]
+        if len(new):
+            rows, before = X[new], 0 if self.rows is None else self.rows.shape[0]
+            place[new] = before + np.arange(len(new))
+            parts = [rows] if self.rows is None else [self.rows, rows]
+            self.rows = sp.vstack(parts, "csr") if sp.issparse(rows) else np.concatenate(parts)
+        return place[triplets]
+
+    def close(self) -> None:
+        """Forget the rows' source: nothing outside the journal is held on to."""
+        self._source = None
 
     def _merge(self) -> None:
         """Add up the steps of pairs that occur more than once; pairs are sorted by class."""

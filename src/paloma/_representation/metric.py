@@ -23,11 +23,12 @@ UNSEEN, SHARED = -1, -2
 class DenseMetric:
     """Dense matrices, each built once and when first needed.
 
+    blend : how far the averaged iterates are moved towards the last ones; 1 reads the last ones.
     cone : what is made p.s.d., "components" (U and L_c), "effective" (M_c) or "" (nothing).
     """
 
-    def __init__(self, state: Dense, locality: Locality, cone: str, averaged: bool, factor: float) -> None:
-        self._state, self._cone, self._averaged = state, cone, averaged
+    def __init__(self, state: Dense, locality: Locality, cone: str, blend: float, factor: float) -> None:
+        self._state, self._cone, self._blend = state, cone, blend
         self.locality, self.symmetric = locality, state.symmetric
         self._square = state.start.dtype.type(factor * factor)
         self._matrices: dict[int, Array] = {}
@@ -60,7 +61,7 @@ class DenseMetric:
         return project(matrix) if self._cone == "effective" else matrix
 
     def _component(self, code: int | None) -> Array:
-        matrix = self._state.readout(code, self._averaged)
+        matrix = self._state.readout(code, self._blend)
         return project(matrix) if self._cone == "components" else matrix
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:

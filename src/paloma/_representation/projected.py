@@ -32,7 +32,7 @@ class Projected:
         self.seed = seed
         self.inner = Dense(np.eye(self.map.shape[1], dtype=dtype), symmetric)
         self.journal = Journal()
-        self.folded: tuple[Array, Dense, Dense] | None = None
+        self.folded: Any = None  # (basis, last iterates, averaged iterates), once folded
 
     @property
     def dtype(self) -> Any:
@@ -59,7 +59,7 @@ class Projected:
     def fold(self, measure: Measure, locality: Locality, factor: float, rank: int, n_power: int) -> None:
         """Turn the journal into low-rank factors and empty it: bounded memory, less what the rank leaves out."""
         basis = self.basis(rank, n_power)
-        now, mean = (self.recover(basis, measure, locality, factor, averaged) for averaged in (False, True))
+        now, mean = (self.recover(basis, measure, locality, factor, blend) for blend in (1.0, 0.0))
         self.folded, self.journal = (basis, now, mean), Journal()
 
     def basis(self, rank: int, n_power: int) -> Array:
@@ -92,17 +92,18 @@ class Projected:
             out += basis @ (_magnitude(state) @ (basis.T @ V))
         return out
 
-    def recover(self, basis: Array, measure: Measure, locality: Locality, factor: float, averaged: bool) -> Dense:
+    def recover(self, basis: Array, measure: Measure, locality: Locality, factor: float, blend: float) -> Dense:
         """The matrices in the coordinates of a basis: the folded part carried over, the journal replayed."""
         state = Dense(np.eye(basis.shape[1], dtype=self.dtype), self.symmetric)
         if self.folded is not None:
             old_basis, now, mean = self.folded
-            _carry_over(mean if averaged else now, basis.T @ old_basis, state)
+            for part, share in ((now, blend), (mean, 1.0 - blend)):
+                _carry_over(part, basis.T @ old_basis, state, share)
         journal, scratch = self.journal, Scratch()
         if not len(journal):
             return state
         points = np.ascontiguousarray(journal.rows @ basis)
-        steps = measure.sign * (journal.mean_steps if averaged else journal.steps)
+        steps = measure.sign * (journal.mean_steps + blend * (journal.steps - journal.mean_steps))
         for a in range(0, len(journal), REPLAY_CHUNK):
             part = slice(a, a + REPLAY_CHUNK)
             left, right = measure.factors(points, journal.anchors[part], journal.candidates[part], factor, scratch)
@@ -139,8 +140,11 @@ def _magnitude(state: Dense) -> Array:
     return total
 
 
-def _carry_over(old: Dense, turn: Array, new: Dense) -> None:
-    """old's deviations from the start, in the coordinates of another basis, added to new."""
+def _carry_over(old: Dense, turn: Array, new: Dense, share: float) -> None:
+    """A share of old's deviations from the start, in the coordinates of another basis, added to new."""
+    if share == 0.0:
+        return
+    turn = turn * turn.dtype.type(np.sqrt(share))
     new.shared += turn @ (old.shared - old.start) @ turn.T
     codes = np.flatnonzero(old.slots >= 0).astype(np.int32)
     new.ensure(codes)

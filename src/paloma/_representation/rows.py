@@ -23,3 +23,15 @@ def in_blocks(X: sp.csr_matrix, blocks: Array, n_blocks: int) -> sp.csr_matrix:
     """Each row moved into the column block of its number: (n, d) becomes (n, n_blocks d)."""
     shift = np.repeat(blocks.astype(np.int64) * X.shape[1], np.diff(X.indptr))
     return sp.csr_matrix((X.data, X.indices + shift, X.indptr), (X.shape[0], n_blocks * X.shape[1]))
+
+
+def identity_values(X: Any, anchors: Array, candidates: Array, distances: bool) -> Array:
+    """Squared Euclidean distance, or inner product, of pairs of rows, a tile at a time."""
+    out = np.empty(len(anchors))
+    for a in range(0, len(anchors), 4096):
+        part = slice(a, a + 4096)
+        left, right = X[anchors[part]], X[candidates[part]]
+        if distances:
+            left = right = left - right
+        out[part] = products(left, right)
+    return out

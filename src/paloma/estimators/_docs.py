@@ -18,8 +18,8 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         is all that is needed and loses less (on faces with 44 rows a class .964 against .929). "auto" is "effective"
         once labels have formed triplets, "components" where only given triplets were learnt.
     scale : "auto" or None
-        "auto" divides X by one number, the root mean square of what the first triplets compare (distances of their
-        pairs; norms of their points for a similarity), so that C and margin suit any units. None takes X as it is.
+        "auto" divides X by one number, so that what the first triplets compare has a typical size (mean squared
+        distance of their pairs 2, for a similarity mean squared norm of their points 64): C and margin suit any units.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": not where a single pass of given
         triplets is learnt). `shared_` and `local_` are always the last iterates.

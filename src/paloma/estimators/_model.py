@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._learner import AVERAGE_EVERY, Parts, Stream, Tally, learn
 from .._locality import FREE, Labels
-from .._representation import Dense, DenseMetric, FactoredMetric, Projected
+from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values
 from ..triplets import Reservoir
 from ._vectors import Balance
 
@@ -60,6 +60,10 @@ class Model(ABC):
     def build(self, parts: Parts, averaged: bool) -> Any:
         """The metric in the units of X after p.s.d. policy and averaging."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what only one call needs."""
+
     def readout(self, parts: Parts, averaged: bool) -> Any:
         """`build`, kept until learning goes on."""
         if self.metric is None:
@@ -86,6 +90,12 @@ class Model(ABC):
         self.n_means += 1
         return (AVERAGE_DECAY + 1.0) / (self.n_means + AVERAGE_DECAY)
 
+    def blend(self) -> float:
+        """Weight of the last iterate in a read-out between two averages: what was just learnt counts at once."""
+        return (
+            (AVERAGE_DECAY + 1.0) / (self.n_means + 1.0 + AVERAGE_DECAY) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
+        )
+
 
 @dataclass
 class DenseModel(Model):
@@ -109,11 +119,14 @@ class DenseModel(Model):
             learn(parts, self.state, stream, block=block, seen=self.seen, averaging=rate, advance=advance)
         )
 
+    def close(self) -> None:
+        self.state.settle()
+
     def raw(self) -> Dense:
         return self.state
 
     def build(self, parts: Parts, averaged: bool) -> DenseMetric:
-        return DenseMetric(self.state, parts.locality, self.cone(parts), averaged, self.factor)
+        return DenseMetric(self.state, parts.locality, self.cone(parts), self.blend() if averaged else 1.0, self.factor)
 
 
 @dataclass
@@ -143,7 +156,9 @@ class ProjectedModel(Model):
 
     def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
         tau = np.zeros(len(stream.triplets))
-        inside = Stream(self.state.project(stream.X), stream.triplets, stream.codes, stream.factor, stream.weight, tau)
+        X = self.state.project(stream.X)
+        shift = self._shift(parts, stream, X)
+        inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift)
         seen = self.seen
         tally = self.count(learn(parts, self.state.inner, inside, block=block, seen=seen, advance=advance))
         share = self._shares(seen, len(tau)) if averaging or self.n_means else np.ones(len(tau))
@@ -155,6 +170,26 @@ class ProjectedModel(Model):
             self.state.fold(parts.measure, parts.locality, self.factor, self._rank(), self.n_power_iter)
         self.parts = parts
         return tally
+
+    def _shift(self, parts: Parts, stream: Stream, X: Array) -> Array:
+        """What projection did to each triplet's constraint at the start, taken back: the identity is known exactly.
+
+        sigma ((v+ - v-) on the rows - (v+ - v-) on their projections X), v the value of a pair under the identity; only
+        what was learnt is then subject to the error of the projection.
+        """
+        if self.state.exact:
+            return np.zeros(len(stream.triplets))
+        n, t = X.shape[0], stream.triplets
+        keys, places = np.unique(t[:, :1] * n + t[:, 1:], return_inverse=True)
+        anchors, candidates = np.divmod(keys, n)
+        symmetric = parts.measure.symmetric
+        error = identity_values(stream.X, anchors, candidates, symmetric)
+        error -= identity_values(X, anchors, candidates, symmetric)
+        signed = self.factor**2 * parts.measure.sign * error[places.reshape(-1, 2)]
+        if parts.locality.is_local:
+            codes = np.full(signed.shape, FREE) if stream.codes is None else stream.codes[t[:, 1:]]
+            signed *= np.where(codes >= 0, 1.0, parts.locality.lam)
+        return signed[:, 0] - signed[:, 1]
 
     def _shares(self, seen: int, n: int) -> Array:
         """Share of each of the next n steps in the averaged iterates, 1 - prod (1 - rate) over the averages to come."""
@@ -168,15 +203,19 @@ class ProjectedModel(Model):
     def _rank(self) -> int:
         return auto_rank(self.state.d, self.state.journal) if self.rank == "auto" else int(self.rank)
 
+    def close(self) -> None:
+        self.state.journal.close()
+
     def raw(self) -> Dense:
         assert self.parts is not None
         basis = np.eye(self.state.d, dtype=self.dtype)
-        return self.state.recover(basis, self.parts.measure, self.parts.locality, self.factor, averaged=False)
+        return self.state.recover(basis, self.parts.measure, self.parts.locality, self.factor, blend=1.0)
 
     def build(self, parts: Parts, averaged: bool) -> FactoredMetric:
         basis = self.state.basis(self._rank(), self.n_power_iter)
-        state = self.state.recover(basis, parts.measure, parts.locality, self.factor, averaged)
-        inner = DenseMetric(state, parts.locality, self.cone(parts), False, self.factor)
+        blend = self.blend() if averaged else 1.0
+        state = self.state.recover(basis, parts.measure, parts.locality, self.factor, blend)
+        inner = DenseMetric(state, parts.locality, self.cone(parts), 1.0, self.factor)
         return FactoredMetric(inner, basis, self.factor)
 
 

@@ -253,6 +253,7 @@ class Learner(Scoring, Parameters):
 
     def _publish(self) -> None:
         model = self._model
+        model.close()
         self.classes_ = model.labels.sorted.copy()
         self.scale_ = model.scale if model.scale is not None else 1.0
         self.n_triplets_, self.n_updates_ = model.seen, model.updates

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from .._progress import Advance
+from .._search import majority
 from ..datasets import load_letters
 from ..estimators import LODML, LOSL, OASIS, ODML
 from ..neighbors import MetricKNeighborsClassifier
@@ -81,8 +82,9 @@ def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: A
 
 def euclid_accuracy(data: Split) -> float:
     """3-NN accuracy without any learning."""
-    model = KNeighborsClassifier(N_NEIGHBORS).fit(data.train, data.train_labels)
-    return float(model.score(data.test, data.test_labels))
+    model = NearestNeighbors(n_neighbors=N_NEIGHBORS).fit(data.train)
+    near = model.kneighbors(data.test, return_distance=False)
+    return float((majority(data.train_labels[near]) == data.test_labels).mean())
 
 
 def measure(name: str, data: Split, seed: int) -> tuple[float, float]:
