@@ -34,7 +34,7 @@ Array = NDArray[Any]
 
 # Up to this dimension (by item size) the fused per-triplet loop beats blocks, where a triplet brings half a new pair;
 # the bound grows with that number (measured).
-STREAM_DIMENSION = {8: 52, 4: 75}
+STREAM_DIMENSION = {8: 52, 4: 65}
 # The fused loop works through this many triplets a call, so that progress can be shown.
 STREAM_CHUNK = 1 << 16
 # Averaging takes the iterate after every so many triplets, wherever blocks begin and end.
@@ -143,7 +143,7 @@ def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
     Few enough that Gram matrices stay small against U, enough that each class's matrix is worth touching.
     """
     inner = int(np.clip(d // 2, 192, 512))
-    return inner, int(np.clip(96 * n_classes, inner, 4096)) if n_classes > 1 else inner
+    return inner, int(np.clip(48 * n_classes, 1920, 4096)) if n_classes > 1 else inner
 
 
 def _cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:

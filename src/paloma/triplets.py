@@ -150,10 +150,8 @@ def targets_impostors(
     --------
     >>> from paloma.triplets import targets_impostors
     >>> targets_impostors([[0.0], [1.0], [1.5], [2.5]], [0, 0, 1, 1], n_targets=1, n_impostors=1, random_state=0)
-    array([[2, 3, 1],
-           [3, 2, 1],
-           [1, 0, 2],
-           [0, 1, 2]])
+    array([[1, 0, 2],
+           [2, 3, 1]])
     """
     from sklearn.utils import check_X_y
 

@@ -1,5 +1,6 @@
 """Buffers that one learning call reuses over its blocks: fresh pages cost more than the products they would hold."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ class Scratch:
 
     def take(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
         """A C-contiguous array of this shape over the buffer of this name."""
-        size = int(np.prod(shape))
+        size = prod(shape)
         flat = self._flat.get(name)
         if flat is None or flat.size < size or flat.dtype != dtype:
             flat = self._flat[name] = np.empty(size, dtype)
