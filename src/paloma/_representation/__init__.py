@@ -4,7 +4,7 @@ from .dense import Dense, gram, segments_of
 from .factored import FactoredMetric
 from .journal import Journal
 from .metric import SHARED, UNSEEN, DenseMetric
-from .projected import Projected
+from .projected import Projected, spanning
 from .rows import identity_values
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "gram",
     "identity_values",
     "segments_of",
+    "spanning",
 ]

@@ -69,6 +69,16 @@ class Dense:
         slot = self.slot(code)
         return self.start if slot < 0 else self.stack[slot]
 
+    def grown(self, d: int) -> "Dense":
+        """The same matrices in d dimensions, the identity in the new ones; averages are not carried over."""
+        out, old = Dense(np.eye(d, dtype=self.start.dtype), self.symmetric), len(self.start)
+        out.start[:old, :old] = self.start
+        out.shared[:old, :old] = self.shared
+        out.ensure(np.flatnonzero(self.slots >= 0).astype(np.int32))
+        for code in np.flatnonzero(self.slots >= 0).tolist():
+            out.stack[out.slot(code), :old, :old] = self.local(code)
+        return out
+
     # -- learning --------------------------------------------------------------------------------------------
 
     def shared_values(self, left: Array, right: Array, scratch: Scratch) -> Array:

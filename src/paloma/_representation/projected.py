@@ -56,6 +56,18 @@ class Projected:
         out = X @ self.map
         return np.ascontiguousarray(out.toarray() if sp.issparse(out) else out)
 
+    def extend(self, X: Any) -> None:
+        """Take in the directions of rows outside an exact basis; the matrices are the identity there."""
+        if not self.exact or self.d == self.map.shape[1]:
+            return
+        dense = X.toarray() if sp.issparse(X) else X
+        beyond = dense - (dense @ self.map) @ self.map.T
+        far = np.linalg.norm(beyond, axis=1) > 1e3 * np.finfo(self.dtype).eps * np.linalg.norm(dense, axis=1)
+        if far.any():
+            new = _orthonormal(beyond[far].T, self.dtype)[:, : self.d - self.map.shape[1]]
+            self.map = np.hstack([self.map, new])
+            self.inner = self.inner.grown(self.map.shape[1])
+
     def fold(self, measure: Measure, locality: Locality, factor: float, rank: int, n_power: int) -> None:
         """Turn the journal into low-rank factors and empty it: bounded memory, less what the rank leaves out."""
         basis = self.basis(rank, n_power)
@@ -114,6 +126,17 @@ class Projected:
                 state.move_local(left, right, segments, locality.mu * steps[part], scratch)
         state.settle()
         return state
+
+
+def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:
+    """Orthonormal basis of the rows of X if they span fewer directions than they were projected to, else None."""
+    m = projected.shape[1]
+    values = np.linalg.svd(projected.T @ projected, compute_uv=False)
+    rank = int((values > values[0] * (m * np.finfo(dtype).eps)).sum())
+    if rank == m or values[0] == 0:
+        return None
+    mix = np.random.default_rng(0).standard_normal((X.shape[0], rank)).astype(dtype)
+    return _orthonormal(np.asarray(X.T @ mix), dtype)
 
 
 def random_projection(d: int, m: int, kind: str, seed: int) -> Any:

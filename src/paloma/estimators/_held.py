@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._locality import Labels
@@ -18,6 +19,9 @@ Array = NDArray[Any]
 @dataclass(kw_only=True, eq=False, repr=False)
 class DenseLearner(Learner):
     """Holds U and one L a class as dense d x d matrices."""
+
+    def _check_held(self, d: int) -> None:
+        self._start(d, np.dtype(float), 1.0)
 
     def _new_model(
         self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None
@@ -37,16 +41,28 @@ class ProjectedLearner(Learner):
 
     _sparse: ClassVar[bool] = True
 
-    def _new_model(
-        self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None
-    ) -> ProjectedModel:
+    def _check_held(self, d: int) -> None:
+        if not isinstance(self.init, str):
+            raise ValueError(f"{check.name_of(self)} starts at init='identity' only: it never holds a d x d matrix.")
         for name in ("n_components", "rank"):
             if getattr(self, name) != "auto":
                 check.check_count(name, getattr(self, name))
+                if getattr(self, name) > d:
+                    raise ValueError(f"{name}={getattr(self, name)} is more than the {d} features of X.")
         check.check_count("n_power_iter", self.n_power_iter, 0)
         check.check_word("projection", self.projection, ("gaussian", "sparse"))
         if self.max_journal is not None:
             check.check_count("max_journal", self.max_journal)
+
+    @property
+    def exact_(self) -> bool:
+        """Whether the rows span so few directions that learning ran in their exact coordinates, not on projections."""
+        check_is_fitted(self)
+        return bool(self._model.state.exact)
+
+    def _new_model(
+        self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None
+    ) -> ProjectedModel:
         return ProjectedModel(
             labels,
             rng,

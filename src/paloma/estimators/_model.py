@@ -1,6 +1,7 @@
 """What learning changes: the one object behind a fitted learner. How it is held is the representation axis."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from .._learner import AVERAGE_EVERY, Parts, Stream, Tally, learn
 from .._locality import FREE, Labels
-from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values
+from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values, spanning
 from ..triplets import Reservoir
 from ._vectors import Balance
 
@@ -32,6 +33,7 @@ class Model(ABC):
     n_means: int = 0
     project: str = "auto"
     from_labels: bool = False
+    whole: bool = False
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
@@ -40,8 +42,8 @@ class Model(ABC):
         return 1.0 / (self.scale or 1.0)
 
     @abstractmethod
-    def begin(self, start: Any, X: Any, triplets: Array | None) -> Self:
-        """Make the matrices anew, at their start; called again when the scale becomes known."""
+    def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:
+        """Make the matrices anew, at their start(scale); called again when the scale becomes known."""
 
     @property
     @abstractmethod
@@ -103,8 +105,8 @@ class DenseModel(Model):
 
     state: Dense = None  # type: ignore[assignment]
 
-    def begin(self, start: Array, X: Any, triplets: Array | None) -> Self:
-        self.state = Dense(start, self.symmetric)
+    def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:
+        self.state = Dense(start(self.scale or 1.0), self.symmetric)
         return self
 
     symmetric: bool = True
@@ -142,12 +144,19 @@ class ProjectedModel(Model):
     parts: Parts | None = None
     state: Projected = None  # type: ignore[assignment]
 
-    def begin(self, start: Any, X: Any, triplets: Array | None) -> Self:
+    def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:
         d = X.shape[1]
         n = 0 if triplets is None else len(triplets)
         m = min(d, auto_components(n)) if self.n_components == "auto" else int(self.n_components)
         seed = int(self.rng.integers(np.iinfo(np.int32).max))
-        self.state = Projected(d, m, X.dtype, self.symmetric, self.projection, seed)
+        arguments = (d, m, X.dtype, self.symmetric, self.projection, seed)
+        if m == d:
+            self.state = Projected(*arguments, basis=np.eye(d, dtype=X.dtype))
+            return self
+        self.state = Projected(*arguments)
+        basis = spanning(X, self.state.project(X), X.dtype) if self.whole and n else None
+        if basis is not None:
+            self.state = Projected(*arguments, basis=basis)
         return self
 
     @property
@@ -156,6 +165,7 @@ class ProjectedModel(Model):
 
     def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
         tau = np.zeros(len(stream.triplets))
+        self.state.extend(stream.X)
         X = self.state.project(stream.X)
         shift = self._shift(parts, stream, X)
         inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift)

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -78,7 +79,7 @@ class Learner(Scoring, Parameters):
             if first is None:
                 mined = self._mine(data.X, codes)
                 first = mined.triplets
-            self._begin(data.X, labels, rng, first)
+            self._begin(data.X, labels, rng, first, whole=True)
             self._model.from_labels = mined is not None
             averaging = self._averaging(given=mined is None, passes=self.n_epochs)
             self._epochs(parts, Stream(data.X, first, codes, self._model.factor, data.weight), mined, averaging)
@@ -146,7 +147,7 @@ class Learner(Scoring, Parameters):
             weight = check.check_weight(self, weight, len(triplets))
         elif weight is not None:
             raise ValueError(f"{who}: triplet_weight goes with triplets; rows have no weights.")
-        self._start(X.shape[1], X.dtype, 1.0)
+        self._check_held(X.shape[1])
         if self.scale is None or X.dtype == np.float64:
             check.check_magnitude(self, X, 1.0)
         return Checked(X, y, triplets, weight)
@@ -164,10 +165,14 @@ class Learner(Scoring, Parameters):
         codes = labels.codes(y)
         return codes if self.unlabeled is None else np.where(y != self.unlabeled, codes, FREE).astype(np.int32)
 
-    def _begin(self, X: Any, labels: Labels, rng: np.random.Generator, triplets: Array | None) -> None:
+    def _begin(
+        self, X: Any, labels: Labels, rng: np.random.Generator, triplets: Array | None, whole: bool = False
+    ) -> None:
+        """A new model; `whole`: X holds all rows that learning will see for now."""
         scale = self._scale_of(X, triplets)
         model = self._new_model(labels, rng, Reservoir(self.reservoir_size), scale)
-        self._model = model.begin(self._start(X.shape[1], X.dtype, scale or 1.0), X, triplets)
+        model.whole = whole
+        self._model = model.begin(partial(self._start, X.shape[1], X.dtype), X, triplets)
 
     def _scale_of(self, X: Any, triplets: Array | None) -> float | None:
         if self.scale is None:
@@ -183,7 +188,7 @@ class Learner(Scoring, Parameters):
         model = self._model
         if model.scale is None and len(triplets):
             model.scale = self._scale_of(X, triplets)
-            model.begin(self._start(X.shape[1], X.dtype, model.scale or 1.0), X, triplets)
+            model.begin(partial(self._start, X.shape[1], X.dtype), X, triplets)
 
     def _mine(self, X: Any, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
@@ -275,6 +280,10 @@ class Learner(Scoring, Parameters):
         if not hasattr(self, "lam"):
             return np.empty((0, *state.start.shape), state.start.dtype)
         return np.array([state.local(int(code)) for code in labels.order]).reshape(-1, *state.start.shape)
+
+    @abstractmethod
+    def _check_held(self, d: int) -> None:
+        """Check the parameters of the representation against the number of features."""
 
     @abstractmethod
     def _new_model(self, labels: Labels, rng: np.random.Generator, reservoir: Reservoir, scale: float | None) -> Model:
