@@ -64,7 +64,7 @@ def mine(
     arguments = {"own": anchors, "query_classes": codes[anchors]}
     targets = _by_class(X, codes, anchors, min(n_targets, n), centre)
     _, impostors = nearest(queries, len(anchors), items, min(n_impostors, n), others=True, **arguments)
-    spread = 2.0 * float(items.constants.mean())
+    spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
     radius = _direct(X, anchors, targets).max(axis=1, initial=-np.inf, where=targets >= 0)
     impostors = np.where(_direct(X, anchors, impostors) <= radius[:, None] + impostor_margin * spread, impostors, -1)
     alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
@@ -78,6 +78,12 @@ def mine(
 
 def _minus(rows: Any, centre: Array | None) -> Any:
     return rows if centre is None else rows - centre
+
+
+def _squared_mean(X: Any) -> float:
+    """|mean row|^2, which rows that cannot be centred have in their norms."""
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    return float(mean @ mean)
 
 
 def _euclidean(X: Any, codes: Array) -> tuple[Items, Array | None]:
@@ -215,20 +221,19 @@ class Reservoir:
         by_key = np.argsort(held)
         spot = np.minimum(np.searchsorted(held[by_key], keys), max(len(held) - 1, 0))
         known = held[by_key][spot] == keys if len(held) else np.zeros(len(keys), bool)
+        replaced, n_old, n_new = by_key[spot[known]], len(held), int((~known).sum())
         if sp.issparse(X):
-            kept = np.setdiff1d(np.arange(len(held)), by_key[spot[known]])
-            parts = [X[numbers]] if self.rows is None else [self.rows[kept], X[numbers]]
-            self.rows = sp.vstack(parts, "csr")
-            self.codes = np.concatenate([self.codes[kept], codes[last]]).astype(np.int32)
-            self.places = np.concatenate([self.places[kept], places[last]])
-            return
-        n_old, n_new = len(held), int((~known).sum())
-        if self.rows is None or n_old + n_new > len(self.rows):
-            rows = np.empty((n_old + n_new + n_old // 4, X.shape[1]), X.dtype)
-            rows[:n_old] = 0 if self.rows is None else self.rows[:n_old]
-            self.rows = rows
-        self.rows[by_key[spot[known]]] = X[numbers[known]]
-        self.rows[n_old : n_old + n_new] = X[numbers[~known]]
+            source = np.arange(n_old + n_new)
+            source[replaced] = n_old + np.flatnonzero(known)
+            source[n_old:] = n_old + np.flatnonzero(~known)
+            self.rows = (X[numbers] if self.rows is None else sp.vstack([self.rows, X[numbers]], "csr"))[source]
+        else:
+            if self.rows is None or n_old + n_new > len(self.rows):
+                rows = np.empty((n_old + n_new + n_old // 4, X.shape[1]), X.dtype)
+                rows[:n_old] = 0 if self.rows is None else self.rows[:n_old]
+                self.rows = rows
+            self.rows[replaced] = X[numbers[known]]
+            self.rows[n_old : n_old + n_new] = X[numbers[~known]]
         self.codes = np.concatenate([self.codes, codes[last][~known]]).astype(np.int32)
         self.places = np.concatenate([self.places, places[last][~known]])
 

@@ -85,6 +85,8 @@ class Projected:
         n_directions = (0 if rows is None else rows.shape[0]) + (0 if old is None else old.shape[1])
         if d <= rank:
             return np.eye(d, dtype=self.dtype)
+        if not n_directions:
+            return np.eye(d, 1, dtype=self.dtype)
         if n_directions <= rank:
             parts = [] if rows is None else [rows.toarray().T if sp.issparse(rows) else rows.T]
             return _orthonormal(np.hstack(parts if old is None else [*parts, old]), self.dtype)

@@ -1,0 +1,179 @@
+"""Dual random projection: index replay, recovery, folding, exact coordinates, sparse rows (spec 9)."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+import paloma
+from axes import fixed_stream
+from paloma._representation import journal, projected
+from paloma.preprocessing import UnitRows
+
+PAIRS = [("LODML", "L2ODML"), ("LOSL", "L2OSL")]
+DIGITS, Y = load_digits(return_X_y=True)
+DIGITS, Y = UnitRows().fit_transform(DIGITS[:500]), Y[:500]
+
+
+def low_rank_rows(n=300, d=120, rank=12, noise=1e-3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 4, n)
+    latent = rng.normal(size=(n, rank)) + 0.5 * rng.normal(size=(4, rank))[y]
+    return latent @ rng.normal(size=(rank, d)) / np.sqrt(d) + noise * rng.normal(size=(n, d)), y
+
+
+def relative(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize(("dense", "name"), PAIRS)
+def test_a_square_orthogonal_projection_is_the_dense_learner(dense, name, average, monkeypatch):
+    d = DIGITS.shape[1]
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
+    monkeypatch.setattr(projected, "random_projection", lambda *_: turn)
+    monkeypatch.setattr(paloma.estimators._model, "spanning", lambda *_: None)
+    triplets = paloma.triplets.targets_impostors(DIGITS, Y, random_state=0)
+    full = getattr(paloma, dense)(C=0.01, average=average, random_state=0).fit(DIGITS, Y, triplets=triplets)
+    model = getattr(paloma, name)(C=0.01, average=average, random_state=0, n_components=d - 1, max_journal=None)
+    model.fit(DIGITS, Y, triplets=triplets)
+    assert model.n_updates_ == full.n_updates_ > 100
+    assert relative(model.shared_, full.shared_) < 1e-12
+    assert relative(model.local_, full.local_) < 1e-12
+    assert relative(model.metric_matrix(3), full.metric_matrix(3)) < 1e-10
+
+
+@pytest.mark.parametrize(("dense", "name"), PAIRS)
+def test_index_replay_equals_dense_replay(dense, name, monkeypatch):
+    """U = I - sigma lam sum tau (phi+ - phi-), L_c likewise, from the recorded step sizes (spec 9)."""
+    taken = []
+    add = journal.Journal.add
+    monkeypatch.setattr(
+        journal.Journal,
+        "add",
+        lambda self, X, t, c, tau, mean: (taken.append((t, c, tau)), add(self, X, t, c, tau, mean))[1],
+    )
+    X, triplets = DIGITS[:80], np.random.default_rng(0).integers(0, 80, (400, 3))
+    model = getattr(paloma, name)(scale=None, n_components=20, n_epochs=2, lam=0.3, C=0.01).fit(
+        X, Y[:80], triplets=triplets
+    )
+    distance, d = dense == "LODML", X.shape[1]
+    U, L = np.eye(d), np.repeat(np.eye(d)[None], 10, axis=0)
+    for t, codes, tau in taken:
+        for (p, q, n), (i, j), step in zip(t, codes, tau, strict=True):
+            plus = np.outer(X[p] - X[q], X[p] - X[q]) if distance else -np.outer(X[p], X[q])
+            minus = np.outer(X[p] - X[n], X[p] - X[n]) if distance else -np.outer(X[p], X[n])
+            U -= step * 0.3 * (plus - minus)
+            L[i] -= step * 0.7 * plus
+            L[j] += step * 0.7 * minus
+    assert model.n_updates_ > 200
+    assert relative(model.shared_, U) < 1e-12
+    assert relative(model.local_, L) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["L2ODML", "L2OSL"])
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+def test_recovered_metric_is_close_to_the_exact_one(name, noise):
+    X, y = low_rank_rows(d=300, rank=60, noise=noise)
+    recovered, exact = (
+        getattr(paloma, name)(n_components=50, rank=rank, psd="never", random_state=0).fit(X, y) for rank in (80, 300)
+    )
+    for label in (None, 0, 3):
+        assert relative(recovered.metric_matrix(label), exact.metric_matrix(label)) < 0.01
+
+
+@pytest.mark.parametrize(("dense", "name"), PAIRS)
+def test_rows_of_few_directions_are_learnt_exactly(dense, name):
+    X, y = low_rank_rows(noise=0.0)
+    triplets = paloma.triplets.targets_impostors(X, y, random_state=0)
+    full, model = (getattr(paloma, k)(C=0.01, random_state=0).fit(X, y, triplets=triplets) for k in (dense, name))
+    assert model.exact_
+    assert relative(model.shared_, full.shared_) < 1e-9
+    outside = np.vstack([X[:3], np.random.default_rng(1).normal(size=(30, X.shape[1]))])
+    more = np.random.default_rng(2).integers(0, 33, (50, 3))
+    for each in (full, model):
+        each.partial_fit(outside, triplets=more)
+    assert relative(model.shared_, full.shared_) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["OASIS", "LOSL", "L2OSL", "L2ODML"])
+def test_sparse_and_dense_rows_give_the_same_model(name):
+    X = sp.random(200, 60, density=0.2, random_state=0, format="csr")
+    y = np.random.default_rng(0).integers(0, 3, 200)
+    kind = getattr(paloma, name)
+    extra = {"n_components": 30} if name.startswith("L2") else {}
+    models = [
+        kind(random_state=0, **extra).fit(rows[:150], y[:150]).partial_fit(rows[150:], y[150:])
+        for rows in (X, X.toarray())
+    ]
+    assert models[0].n_updates_ == models[1].n_updates_ > 100
+    assert relative(models[0].shared_, models[1].shared_) < 1e-10
+    np.testing.assert_allclose(
+        models[0].pairwise_score(X[:20], X, y), models[1].pairwise_score(X[:20].toarray(), X.toarray(), y), atol=1e-8
+    )
+    sparse, dense = (
+        paloma.MetricKNeighborsClassifier(m, n_neighbors=5).fit(r, y)
+        for m, r in zip(models, (X, X.toarray()), strict=True)
+    )
+    np.testing.assert_array_equal(sparse.kneighbors(X)[1], dense.kneighbors(X.toarray())[1])
+    q, v = models[0].query_vectors(X[:9]), models[0].item_vectors(X, y)
+    products = q @ v.T
+    scores = models[0].pairwise_score(X[:9], X, y)
+    expected = -np.sign(-scores) * scores**2 if name == "L2ODML" else scores
+    np.testing.assert_allclose(products.toarray() if sp.issparse(products) else products, expected, atol=1e-8)
+
+
+def test_sparse_similarities_equal_the_twin_on_degenerate_streams():
+    X, labels, triplets = fixed_stream()
+    for step in ("pa1", "pa2", "logistic"):
+        dense, sparse = (
+            paloma.LOSL(scale=None, psd="never", n_epochs=1, C=0.3, step=step).fit(rows, labels, triplets=triplets)
+            for rows in (X, sp.csr_matrix(X))
+        )
+        assert relative(sparse.shared_, dense.shared_) < 1e-10
+        assert relative(sparse.local_, dense.local_) < 1e-10
+
+
+@pytest.mark.parametrize("name", ["L2ODML", "L2OSL"])
+def test_folding_bounds_the_journal_and_costs_little(name):
+    X, y = low_rank_rows(n=600)
+    kind = getattr(paloma, name)
+    whole = kind(n_components=40, rank=40, max_journal=None, random_state=0)
+    folded = kind(n_components=40, rank=40, max_journal=500, random_state=0)
+    for a in range(0, 600, 60):
+        for model in (whole, folded):
+            model.partial_fit(X[a : a + 60], y[a : a + 60])
+    assert len(folded._model.state.journal) <= 500 < len(whole._model.state.journal)
+    for label in (None, 2):
+        assert relative(folded.metric_matrix(label), whole.metric_matrix(label)) < 0.02
+    assert folded.score(X, y) == pytest.approx(whole.score(X, y), abs=0.01)
+
+
+@pytest.mark.parametrize("projection", ["gaussian", "sparse"])
+@pytest.mark.parametrize("name", ["L2ODML", "L2OSL"])
+def test_seeded_and_picklable(name, projection):
+    models = [
+        getattr(paloma, name)(n_components=20, projection=projection, random_state=1).fit(DIGITS, Y) for _ in range(2)
+    ]
+    models.append(pickle.loads(pickle.dumps(models[0])))
+    for model in models:
+        model.partial_fit(DIGITS[:50] * 0.9, Y[:50])
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.shared_, models[0].shared_)
+
+
+def test_clear_refusals():
+    wide = sp.csr_matrix((np.ones(60), (np.arange(60), np.arange(60))), (60, 100_000))
+    y = np.arange(60) % 2
+    with pytest.raises(TypeError, match=r"LODML does not take sparse input.*L2ODML"):
+        paloma.LODML().fit(wide, y)
+    with pytest.raises(ValueError, match="n_components=80 is more than the 65 features"):
+        paloma.L2ODML(n_components=80).fit(DIGITS, Y)
+    with pytest.raises(ValueError, match="init='identity' only"):
+        paloma.L2ODML(init=np.eye(65)).fit(DIGITS, Y)
+    model = paloma.L2ODML(random_state=0, n_components=20).fit(wide, y)
+    with pytest.raises(ValueError, match="100000 x 100000 metric matrix is too large"):
+        model.metric_matrix()
+    assert np.isfinite(model.pairwise_score(wide[:5], wide, y)).all()
