@@ -51,14 +51,22 @@ class Labels:
 
     def extended(self, y: NDArray[Any]) -> "Labels":
         """These labels and the new ones of y, which get the next codes in sorted order."""
+        self._same_kind(y)
         new = np.setdiff1d(y, self.labels) if len(self.labels) else np.unique(y)
         if not len(new):
             return self
         return Labels(np.concatenate([self.labels, new]) if len(self.labels) else new)
 
+    def _same_kind(self, y: NDArray[Any]) -> None:
+        """Refuse words among numbers and numbers among words: they would make classes of their own."""
+        if len(y) and len(self.labels) and (y.dtype.kind in "US") != (self.labels.dtype.kind in "US"):
+            kinds = ["words" if a.dtype.kind in "US" else "numbers" for a in (self.labels, y)]
+            raise TypeError(f"The classes so far are {kinds[0]}, got labels that are {kinds[1]}; convert y first.")
+
     def codes(self, y: NDArray[Any]) -> NDArray[np.int32]:
         """Code of each label; FREE where the label is unknown."""
         if not len(self.labels) or not len(y):
             return np.full(len(y), FREE, np.int32)
+        self._same_kind(y)
         place = np.minimum(np.searchsorted(self.sorted, y), len(self.sorted) - 1)
         return np.where(self.sorted[place] == y, self.order[place], FREE).astype(np.int32)

@@ -134,6 +134,12 @@ class LocalItems:
     def _centred(self, rows: Any) -> Any:
         return rows if self.centre is None else rows - self.centre
 
+    def _like_items(self, Q: Any) -> Any:
+        """Queries of the items' kind, dense or CSR."""
+        if sp.issparse(self.X):
+            return Q if sp.issparse(Q) else sp.csr_matrix(Q)
+        return Q.toarray() if sp.issparse(Q) else Q
+
     def _tile(self, part: slice) -> Factors:
         return tuple(factor[part] for factor in self.mapped)
 
@@ -153,12 +159,13 @@ class LocalItems:
 
     def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
+        Q = self._like_items(Q)
         n_queries, n = Q.shape[0], self.X.shape[0]
         reach = min(k + self.SPARE, n - (own is not None))
         _, ids = nearest(lambda part: self._centred(Q[part]), n_queries, self.items, reach, own=own)
         tiles = [slice(a, a + QUERY_TILE) for a in range(0, n_queries, QUERY_TILE)]
         values = np.concatenate([self._direct(Q[part], ids[part]) for part in tiles])
-        order = np.argsort(values, axis=1, kind="stable")[:, :k]
+        order = np.lexsort((ids, values), axis=1)[:, :k]
         return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
 
     def _direct(self, Q: Any, ids: Array) -> Array:
@@ -175,6 +182,7 @@ class LocalItems:
 
     def all_values(self, Q: Any) -> Array:
         """(n_queries, n_items) values; those that nearly cancelled are formed again directly."""
+        Q = self._like_items(Q)
         rows, items = self._centred(Q), self.items
         forms = items.table(rows)[:, items.classes]
         product = _product(self._sides(rows), self.mapped, Scratch())

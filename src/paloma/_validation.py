@@ -50,9 +50,19 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any) -> Any:
             f"{name_of(estimator)} does not take sparse input. OASIS, LOSL, L2OSL and L2ODML do; or pass X.toarray()."
         )
     rows = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", accept_sparse="csr" if sparse else False)
-    if sp.issparse(rows):
-        return rows if rows.has_sorted_indices else rows.sorted_indices()
-    return read_only(rows)
+    if not sp.issparse(rows):
+        return read_only(rows)
+    if not rows.has_canonical_format:
+        rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def of_kind(rows: Any, sparse: bool) -> Any:
+    """Rows as CSR, or dense."""
+    if sparse:
+        return rows if sp.issparse(rows) else sp.csr_matrix(rows)
+    return rows.toarray() if sp.issparse(rows) else rows
 
 
 def read_only(rows: Array) -> Array:

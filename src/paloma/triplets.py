@@ -104,7 +104,7 @@ def _by_class(X: Any, codes: Array, anchors: Array, k: int, centre: Array | None
     found = np.full((len(anchors), k), -1, np.int64)
     for code in np.unique(codes[anchors]):
         members, mine = np.flatnonzero(codes == code), np.flatnonzero(codes[anchors] == code)
-        rows = _minus(X[members], centre)
+        rows = X[members] if centre is None else X[members] - X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
         own = np.searchsorted(members, anchors[mine])
         queries = rows[own]
         _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)

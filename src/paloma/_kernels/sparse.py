@@ -22,7 +22,7 @@ def sparse_stream(
             f2 * _square(data, indptr[n], indptr[n + 1]),
         )
         apart = f2 * _apart(data, indices, indptr[q], indptr[q + 1], indptr[n], indptr[n + 1])
-        value = lam * (_form(U, data, indices, indptr, p, q) - _form(U, data, indices, indptr, p, n))
+        value = lam * _difference(U, data, indices, indptr, p, q, n)
         if i >= 0:
             value += mu * _form(L[i], data, indices, indptr, p, q)
         if j >= 0:
@@ -35,8 +35,7 @@ def sparse_stream(
         if step == 0.0:
             continue
         updates += 1
-        _add(U, lam * step * f2, data, indices, indptr, p, q)
-        _add(U, -lam * step * f2, data, indices, indptr, p, n)
+        _add_difference(U, lam * step * f2, data, indices, indptr, p, q, n)
         if i >= 0:
             _add(L[i], mu * step * f2, data, indices, indptr, p, q)
         if j >= 0:
@@ -82,6 +81,33 @@ def _form(M, data, indices, indptr, row, column):
             part += np.float64(M[r, indices[b]]) * np.float64(data[b])
         total += np.float64(data[a]) * part
     return total
+
+
+@kernel
+def _difference(M, data, indices, indptr, row, plus, minus):
+    """x_row^T M (x_plus - x_minus): each row of M is visited once."""
+    total = 0.0
+    for a in range(indptr[row], indptr[row + 1]):
+        r = indices[a]
+        part = 0.0
+        for b in range(indptr[plus], indptr[plus + 1]):
+            part += np.float64(M[r, indices[b]]) * np.float64(data[b])
+        for b in range(indptr[minus], indptr[minus + 1]):
+            part -= np.float64(M[r, indices[b]]) * np.float64(data[b])
+        total += np.float64(data[a]) * part
+    return total
+
+
+@kernel
+def _add_difference(M, weight, data, indices, indptr, row, plus, minus):
+    """M += weight x_row (x_plus - x_minus)^T."""
+    for a in range(indptr[row], indptr[row + 1]):
+        r = indices[a]
+        x = weight * np.float64(data[a])
+        for b in range(indptr[plus], indptr[plus + 1]):
+            M[r, indices[b]] += x * data[b]
+        for b in range(indptr[minus], indptr[minus + 1]):
+            M[r, indices[b]] -= x * data[b]
 
 
 @kernel

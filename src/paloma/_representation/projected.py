@@ -21,6 +21,7 @@ from .journal import Journal
 
 Array = NDArray[Any]
 REPLAY_CHUNK = 4096
+EXTEND_ROWS = 256
 
 
 class Projected:
@@ -29,7 +30,7 @@ class Projected:
     def __init__(self, d: int, m: int, dtype: Any, symmetric: bool, kind: str, seed: int, basis: Any = None) -> None:
         self.symmetric, self.exact = symmetric, basis is not None
         self.map = basis if basis is not None else random_projection(d, m, kind, seed).astype(dtype)
-        self.seed = seed
+        self.seed, self.limit = seed, 2 * self.map.shape[1] + 50
         self.inner = Dense(np.eye(self.map.shape[1], dtype=dtype), symmetric)
         self.journal = Journal()
         self.folded: Any = None  # (basis, last iterates, averaged iterates), once folded
@@ -57,14 +58,23 @@ class Projected:
         return np.ascontiguousarray(out.toarray() if sp.issparse(out) else out)
 
     def extend(self, X: Any) -> None:
-        """Take in the directions of rows outside an exact basis; the matrices are the identity there."""
-        if not self.exact or self.d == self.map.shape[1]:
-            return
-        dense = X.toarray() if sp.issparse(X) else X
-        beyond = dense - (dense @ self.map) @ self.map.T
-        far = np.linalg.norm(beyond, axis=1) > 1e3 * np.finfo(self.dtype).eps * np.linalg.norm(dense, axis=1)
-        if far.any():
+        """Take in the directions of rows outside an exact basis; the matrices are the identity there.
+
+        Beyond `limit` directions the basis stays as it is, and is one more projection that is not exact.
+        """
+        for a in range(0, X.shape[0], EXTEND_ROWS):
+            if not self.exact or self.d == self.map.shape[1]:
+                return
+            rows = X[a : a + EXTEND_ROWS]
+            rows = rows.toarray() if sp.issparse(rows) else rows
+            beyond = rows - (rows @ self.map) @ self.map.T
+            far = np.linalg.norm(beyond, axis=1) > 1e3 * np.finfo(self.dtype).eps * np.linalg.norm(rows, axis=1)
+            if not far.any():
+                continue
             new = _orthonormal(beyond[far].T, self.dtype)[:, : self.d - self.map.shape[1]]
+            if self.map.shape[1] + new.shape[1] > self.limit:
+                self.exact = False
+                return
             self.map = np.hstack([self.map, new])
             self.inner = self.inner.grown(self.map.shape[1])
 
@@ -116,6 +126,7 @@ class Projected:
         journal, scratch = self.journal, Scratch()
         if not len(journal):
             return state
+        state.ensure(np.unique(journal.codes[journal.codes >= 0]))
         points = np.ascontiguousarray(journal.rows @ basis)
         steps = measure.sign * (journal.mean_steps + blend * (journal.steps - journal.mean_steps))
         for a in range(0, len(journal), REPLAY_CHUNK):
@@ -133,8 +144,8 @@ class Projected:
 def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:
     """Orthonormal basis of the rows of X if they span fewer directions than they were projected to, else None."""
     m = projected.shape[1]
-    values = np.linalg.svd(projected.T @ projected, compute_uv=False)
-    rank = int((values > values[0] * (m * np.finfo(dtype).eps)).sum())
+    values = np.linalg.svd(projected.astype(np.float64), compute_uv=False)
+    rank = int((values > values[0] * max(projected.shape) * np.finfo(dtype).eps).sum())
     if rank == m or values[0] == 0:
         return None
     mix = np.random.default_rng(0).standard_normal((X.shape[0], rank)).astype(dtype)

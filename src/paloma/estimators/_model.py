@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,8 @@ AVERAGE_DECAY = 3.0
 class Model(ABC):
     """Classes, scale, randomness, memory and counters of one learner; subclasses hold the matrices."""
 
+    cone_words: ClassVar[tuple[str, ...]]
+
     labels: Labels
     rng: np.random.Generator
     reservoir: Reservoir
@@ -34,6 +36,7 @@ class Model(ABC):
     project: str = "auto"
     from_labels: bool = False
     whole: bool = False
+    sparse: bool = False
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
@@ -66,15 +69,17 @@ class Model(ABC):
     def close(self) -> None:
         """Let go of what only one call needs."""
 
-    def readout(self, parts: Parts, averaged: bool) -> Any:
-        """`build`, kept until learning goes on."""
-        if self.metric is None:
-            self.metric = self.build(parts, averaged and self.n_means > 0)
-        return self.metric
+    def readout(self, parts: Parts, averaged: bool, project: str) -> Any:
+        """`build`, kept until learning goes on or another read-out is asked for."""
+        key = (parts.psd, parts.locality, averaged, project)
+        if self.metric is None or self.metric[0] != key:
+            self.project = project
+            self.metric = (key, self.build(parts, averaged and self.n_means > 0))
+        return self.metric[1]
 
     def cone(self, parts: Parts) -> str:
         """What the read-out makes p.s.d.: the paper's components, or the metrics themselves."""
-        if not parts.psd.at_readout:
+        if parts.psd.word not in self.cone_words:
             return ""
         if self.project != "auto":
             return self.project
@@ -84,7 +89,7 @@ class Model(ABC):
         """Enter what a pass has seen."""
         self.seen += tally.triplets
         self.updates += tally.updates
-        self.metric = None
+        self.metric = self.balance = None
         return tally
 
     def rate(self, _: int = 0) -> float:
@@ -102,6 +107,8 @@ class Model(ABC):
 @dataclass
 class DenseModel(Model):
     """U and one L a class, dense."""
+
+    cone_words: ClassVar[tuple[str, ...]] = ("end",)
 
     state: Dense = None  # type: ignore[assignment]
 
@@ -133,7 +140,13 @@ class DenseModel(Model):
 
 @dataclass
 class ProjectedModel(Model):
-    """m x m matrices on random projections, and a journal of steps on the original rows (spec.md 9)."""
+    """m x m matrices on random projections, and a journal of steps on the original rows (spec.md 9).
+
+    A p.s.d. policy inside the loop acts on the m x m matrices, hence on the step sizes; the recovered metric, which the
+    steps alone make up, is then projected at read-out as well.
+    """
+
+    cone_words: ClassVar[tuple[str, ...]] = ("end", "every", "step", "exact")
 
     symmetric: bool = True
     n_components: int | str = "auto"
@@ -217,8 +230,9 @@ class ProjectedModel(Model):
         self.state.journal.close()
 
     def raw(self) -> Dense:
-        assert self.parts is not None
         basis = np.eye(self.state.d, dtype=self.dtype)
+        if self.parts is None:
+            return Dense(basis, self.symmetric)
         return self.state.recover(basis, self.parts.measure, self.parts.locality, self.factor, blend=1.0)
 
     def build(self, parts: Parts, averaged: bool) -> FactoredMetric:

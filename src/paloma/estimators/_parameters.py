@@ -23,7 +23,7 @@ Array = NDArray[Any]
 class Parameters(BaseEstimator):
     """Keyword parameters of a learner, documented in the classes that are exported."""
 
-    C: float = 0.03
+    C: float = 0.02
     step: str = "pa1"
     step_params: dict[str, float] | None = None
     margin: float = 1.0

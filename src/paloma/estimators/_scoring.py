@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +24,7 @@ class Scoring:
     def _metric(self) -> DenseMetric:
         check_is_fitted(self)
         averaged = self.average is not False  # type: ignore[attr-defined]
-        return self._model.readout(self._parts(), averaged)  # type: ignore[attr-defined]
+        return self._model.readout(self._parts(), averaged, self.project)  # type: ignore[attr-defined]
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -124,6 +125,7 @@ class Scoring:
         vectors = augmented_queries(self._metric(), rows, self._vector_codes())
         if not for_graph:
             return vectors
+        _refuse_sparse(vectors)
         if self._model.balance is None:
             raise ValueError("Call item_vectors(X, y, for_graph=True) first: the items fix the balance of the form.")
         return self._model.balance.queries(vectors)
@@ -138,8 +140,14 @@ class Scoring:
         vectors = augmented_items(self._metric(), rows, codes, self._vector_codes())
         if not for_graph:
             return vectors
+        _refuse_sparse(vectors)
         self._model.balance = Balance.of(vectors, rows.shape[1])
         return self._model.balance.items(vectors)
 
     def _vector_codes(self) -> Array:
         return self._model.labels.order.astype(np.int32)
+
+
+def _refuse_sparse(vectors: Any) -> None:
+    if sp.issparse(vectors):
+        raise TypeError("for_graph=True needs dense rows: graph indexes walk dense vectors.")

@@ -108,13 +108,14 @@ class Learner(Scoring, Parameters):
             data = self._checked(X, y, triplets, triplet_weight, reset=fresh)
             labels = Labels() if fresh else self._model.labels
             if classes is not None:
-                labels = labels.extended(check.check_labels(self, classes, np.size(classes), "classes"))
+                announced = check.check_labels(self, classes, np.size(classes), "classes")
+                labels = labels.extended(self._labelled(announced))
             if data.y is not None:
                 labels = labels.extended(self._labelled(data.y))
             if fresh:
                 self._begin(data.X, labels, self._generator(), data.triplets)
             model = self._model
-            rows = data.X.astype(model.dtype, copy=False)
+            rows = check.of_kind(data.X.astype(model.dtype, copy=False), model.sparse)
             check.check_magnitude(self, rows, model.factor)
             codes = self._codes(labels, data.y)
             if data.triplets is None:
@@ -171,7 +172,7 @@ class Learner(Scoring, Parameters):
         """A new model; `whole`: X holds all rows that learning will see for now."""
         scale = self._scale_of(X, triplets)
         model = self._new_model(labels, rng, Reservoir(self.reservoir_size), scale)
-        model.whole = whole
+        model.whole, model.sparse = whole, sp.issparse(X)
         self._model = model.begin(partial(self._start, X.shape[1], X.dtype), X, triplets)
 
     def _scale_of(self, X: Any, triplets: Array | None) -> float | None:
@@ -196,7 +197,7 @@ class Learner(Scoring, Parameters):
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
             return mine(X, codes, *settings, anchors)
-        mined = mine(X[known], codes[known], *settings)
+        mined = mine(X[known], codes[known], *settings, None if anchors is None else np.searchsorted(known, anchors))
         mined.triplets = known[mined.triplets]
         return mined
 
@@ -205,16 +206,17 @@ class Learner(Scoring, Parameters):
 
     def _epochs(self, parts: Parts, stream: Stream, mined: Mined | None, averaging: bool) -> None:
         """n_epochs passes: mined triplets in a new order each time, given ones in their own."""
-        model, held = self._model, None
-        if self.early_stopping:
-            held, mined, stream = self._hold_out(stream, mined)
+        model, held, anchors = self._model, None, None
+        if self.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
+            anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
+            held, mined, stream = self._hold_out(stream, mined, anchors)
         best = -np.inf
         title = f"{check.name_of(self)}, {len(stream.triplets)} triplets"
         with progress(title, self.n_epochs * len(stream.triplets), self.verbose > 0) as advance:
             for epoch in range(self.n_epochs):
                 if mined is not None:
                     if self.remine and epoch:
-                        mined = self._mine(self._remining_rows(stream.X), stream.codes)
+                        mined = self._mine(self._remining_rows(stream.X), stream.codes, anchors)
                     stream.triplets = mined.shuffled(model.rng)
                 tally = model.learn(
                     parts, stream, averaging, self.block_size, lambda n, loss: advance(n, f"loss {loss:.3f}")
@@ -227,11 +229,13 @@ class Learner(Scoring, Parameters):
                         break
                     best = score
 
-    def _hold_out(self, stream: Stream, mined: Mined | None) -> tuple[Array, Mined | None, Stream]:
-        """Keep a random part of the anchors back for early stopping."""
-        anchors = np.unique(stream.triplets[:, 0])
-        n_held = int(np.ceil(self.validation_fraction * len(anchors)))
-        kept = self._model.rng.permutation(anchors)[n_held:]
+    def _training_anchors(self, anchors: Array) -> Array:
+        """The anchors that are learnt from; a random part is kept back for early stopping."""
+        n_held = min(int(np.ceil(self.validation_fraction * len(anchors))), len(anchors) - 1)
+        return np.sort(self._model.rng.permutation(anchors)[n_held:])
+
+    def _hold_out(self, stream: Stream, mined: Mined | None, kept: Array) -> tuple[Array, Mined | None, Stream]:
+        """Split triplets by their anchors."""
         train = np.isin(stream.triplets[:, 0], kept)
         held = stream.triplets[~train]
         if mined is not None:
@@ -270,7 +274,7 @@ class Learner(Scoring, Parameters):
     def shared_(self) -> Array:
         """U, the raw last iterate in scaled units: no projection, no averaging."""
         check_is_fitted(self)
-        return self._model.raw().shared
+        return self._model.raw().shared.copy()
 
     @property
     def local_(self) -> Array:

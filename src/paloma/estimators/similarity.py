@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .. import _validation as check
 from .._locality import Locality
 from .._measure import SIMILARITY, Measure
+from .._representation import SHARED
 from ._held import DenseLearner, ProjectedLearner
 from .base import Learner
 
@@ -25,7 +27,10 @@ class SimilarityLearner(Learner):
     _sparse: ClassVar[bool] = True
 
     def _remining_rows(self, X: Array) -> Array:
-        return np.hstack([X, X @ self.metric_matrix().T])
+        if sp.issparse(X):
+            raise TypeError("remine=True needs dense rows.")
+        factors, _ = self._metric().images(X, np.full(len(X), SHARED, np.int32))
+        return np.hstack([X, *factors])
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
