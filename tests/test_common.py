@@ -127,3 +127,15 @@ def test_transform_as_in_metric_learn(kind):
     assert f(X[0], X[50]) == pytest.approx(direct[0])
     assert f(X[0], X[50], squared=True) == pytest.approx(direct[0] ** 2)
     np.testing.assert_allclose(metric.get_mahalanobis_matrix(), metric.metric_matrix(), atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_says_how_many_anchors_gave_no_triplets(kind):
+    labels = Y.copy()
+    labels[7] = 9
+    counts = kind(random_state=0).fit(X, labels).mined_
+    assert counts["anchors"] == len(X)
+    assert counts["alone"] == 1
+    assert counts["unopposed"] > 10
+    assert counts["triplets"] > 0
+    assert not hasattr(kind().fit(X, Y, triplets=[[0, 1, 60]]), "mined_")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
+import paloma
 import reference
 from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier, _search
 from paloma._search import majority
@@ -266,3 +267,23 @@ def test_balanced_columns_have_comparable_spread():
 def test_balanced_queries_need_the_items_first():
     with pytest.raises(ValueError, match="Call item_vectors"):
         fitted(LODML).query_vectors(Q, for_graph=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tight_clusters_far_apart(dtype):
+    """Rounding of the expanded distances must not choose the neighbours."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 10, 600)
+    rows = (rng.normal(size=(10, 10)) * 300)[y] + 0.1 * rng.normal(size=(600, 10))
+    rows = rows.astype(dtype)
+    direct = np.square(rows[:, None].astype(float) - rows[None].astype(float)).sum(axis=2)
+    expected = np.argsort(direct, axis=1, kind="stable")[:, :3]
+    metric = paloma.ODML(scale=None, C=1e-12).fit(rows, y, triplets=[[0, 1, 2]])
+    found = paloma.MetricKNeighborsClassifier(metric).fit(rows, y).kneighbors(rows, return_distance=False)
+    assert (found == expected).mean() > 0.99
+    np.fill_diagonal(direct, np.inf)
+    direct[y[:, None] != y[None]] = np.inf
+    nearest = np.sort(np.argsort(direct, axis=1, kind="stable")[:, :3], axis=1)
+    triplets = paloma.triplets.targets_impostors(rows, y, impostor_margin=10.0, n_impostors=1)
+    mined = np.sort(triplets[np.argsort(triplets[:, 0], kind="stable"), 1].reshape(600, 3), axis=1)
+    assert (mined == nearest).mean() > 0.98

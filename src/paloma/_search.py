@@ -19,6 +19,8 @@ from ._kernels.topk import merge_tile
 Array = NDArray[Any]
 Factors = tuple[Any, ...]
 QUERY_TILE, ITEM_TILE = 512, 2048
+# Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
+SPARE = (4, 64, 512)
 
 
 @dataclass
@@ -117,8 +119,6 @@ class LocalItems:
     cancelling, and the values of the neighbours found are formed again directly.
     """
 
-    SPARE = 4
-
     def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
         self.metric, self.X = metric, X
         self.codes = metric.resolve(codes)
@@ -128,7 +128,10 @@ class LocalItems:
         if metric.symmetric and not sp.issparse(X):
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         self.mapped, self.constants = metric.item_side(self._centred(X), self.codes)
-        if not metric.symmetric:
+        if metric.symmetric:
+            self.extent = float(np.sqrt(np.abs(self.constants).max(initial=0.0)))
+        else:
+            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in self.mapped], axis=0).max(initial=0.0)))
             self.constants[:] = 0.0
 
     def _centred(self, rows: Any) -> Any:
@@ -160,13 +163,35 @@ class LocalItems:
     def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
         Q = self._like_items(Q)
-        n_queries, n = Q.shape[0], self.X.shape[0]
-        reach = min(k + self.SPARE, n - (own is not None))
-        _, ids = nearest(lambda part: self._centred(Q[part]), n_queries, self.items, reach, own=own)
+        n = self.X.shape[0] - (own is not None)
+        values, ids, sure = self._reach(Q, k, min(k + SPARE[0], n), own)
+        for spare in SPARE[1:]:
+            again = np.flatnonzero(~sure)
+            if not len(again) or k + spare > n:
+                break
+            found = self._reach(Q[again], k, k + spare, None if own is None else own[again])
+            values[again], ids[again], sure[again] = found
+        return values, ids
+
+    def _reach(self, Q: Any, k: int, reach: int, own: Array | None) -> tuple[Array, Array, Array]:
+        """k neighbours out of `reach` candidates, and whether rounding cannot have kept a nearer item out of them."""
+        n_queries = Q.shape[0]
+        rough, ids = nearest(lambda part: self._centred(Q[part]), n_queries, self.items, reach, own=own)
         tiles = [slice(a, a + QUERY_TILE) for a in range(0, n_queries, QUERY_TILE)]
         values = np.concatenate([self._direct(Q[part], ids[part]) for part in tiles])
         order = np.lexsort((ids, values), axis=1)[:, :k]
-        return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+        everything = reach >= self.X.shape[0] - (own is not None)
+        sure = np.full(n_queries, True) if everything else rough[:, -1] - self._rounding(Q) > values[:, -1]
+        return values, ids, sure
+
+    def _rounding(self, Q: Any) -> Array:
+        """Bound on the rounding error of the expanded values of each query."""
+        eps = float(np.finfo(self.X.dtype).eps) * np.sqrt(self.X.shape[1])
+        sizes = np.sqrt(squared_norms(self._centred(Q)))
+        if not self.metric.symmetric:
+            return eps * sizes * self.extent
+        return eps * (np.sqrt(np.abs(self._table(self._centred(Q)).max(axis=1))) + self.extent) ** 2
 
     def _direct(self, Q: Any, ids: Array) -> Array:
         numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])

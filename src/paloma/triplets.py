@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ._search import QUERY_TILE, Items, nearest, squared_norms
+from ._search import QUERY_TILE, SPARE, Items, nearest, squared_norms
 
 __all__ = ["Mined", "Reservoir", "mine", "random_triplets", "targets_impostors"]
 
@@ -26,6 +26,11 @@ class Mined:
     n_anchors: int
     n_alone: int
     n_unopposed: int
+
+    def summary(self) -> dict[str, int]:
+        """Counts for people: anchors, those alone in their class, those without impostors, triplets."""
+        counts = {"anchors": self.n_anchors, "alone": self.n_alone, "unopposed": self.n_unopposed}
+        return {**counts, "triplets": len(self.triplets)}
 
     def shuffled(self, rng: np.random.Generator) -> Array:
         """The triplets with their anchors in random order; grouped classes are the worst case of online learning."""
@@ -62,11 +67,13 @@ def mine(
         return _minus(X[anchors[part]], centre)
 
     arguments = {"own": anchors, "query_classes": codes[anchors]}
-    targets = _by_class(X, codes, anchors, min(n_targets, n), centre)
-    _, impostors = nearest(queries, len(anchors), items, min(n_impostors, n), others=True, **arguments)
+    targets = _by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
+    _, impostors = nearest(queries, len(anchors), items, min(n_impostors + SPARE[0], n), others=True, **arguments)
+    targets, reach = _closest(X, anchors, targets, n_targets)
+    impostors, distances = _closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
-    radius = _direct(X, anchors, targets).max(axis=1, initial=-np.inf, where=targets >= 0)
-    impostors = np.where(_direct(X, anchors, impostors) <= radius[:, None] + impostor_margin * spread, impostors, -1)
+    radius = reach.max(axis=1, initial=-np.inf, where=targets >= 0)
+    impostors = np.where(distances <= radius[:, None] + impostor_margin * spread, impostors, -1)
     alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
     grid = np.empty((len(anchors), targets.shape[1], impostors.shape[1], 3), np.int64)
     grid[..., 0] = anchors[:, None, None]
@@ -117,6 +124,13 @@ def _plain(rows: Any) -> Items:
     norms = squared_norms(rows)
     classes = np.zeros(rows.shape[0], np.int32)
     return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
+
+
+def _closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
+    """The k nearest of each anchor's candidates and their squared distances, formed from differences."""
+    distances = _direct(X, anchors, candidates)
+    order = np.lexsort((candidates, distances), axis=1)[:, :k]
+    return np.take_along_axis(candidates, order, 1), np.take_along_axis(distances, order, 1)
 
 
 def _direct(X: Any, anchors: Array, candidates: Array) -> Array:

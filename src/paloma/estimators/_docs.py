@@ -52,4 +52,6 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     local_ : (n_classes, d, d) array, L of classes_[k] likewise; empty for a global learner.
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
+    mined_ : dict, after `fit` from labels: how many anchors there were, how many of them were alone in their class or
+        had no impostor within the margin and so gave no triplets, and the number of triplets.
 """

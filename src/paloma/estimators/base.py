@@ -76,9 +76,11 @@ class Learner(Scoring, Parameters):
             codes = self._codes(labels, data.y)
             rng = self._generator()
             mined, first = None, data.triplets
+            self.__dict__.pop("mined_", None)
             if first is None:
                 mined = self._mine(data.X, codes)
                 first = mined.triplets
+                self.mined_ = mined.summary()
             self._begin(data.X, labels, rng, first, whole=True)
             self._model.from_labels = mined is not None
             averaging = self._averaging(given=mined is None, passes=self.n_epochs)
@@ -211,7 +213,9 @@ class Learner(Scoring, Parameters):
             anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
             held, mined, stream = self._hold_out(stream, mined, anchors)
         best = -np.inf
-        title = f"{check.name_of(self)}, {len(stream.triplets)} triplets"
+        title = f"{check.name_of(self)}, {len(stream.triplets):,} triplets"
+        if mined is not None:
+            title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
         with progress(title, self.n_epochs * len(stream.triplets), self.verbose > 0) as advance:
             for epoch in range(self.n_epochs):
                 if mined is not None:
