@@ -106,7 +106,7 @@ def _notes(n_rows: int, n_splits: int) -> str:
     runs = f"mean ± standard deviation of {n_splits} random splits" if n_splits > 1 else "one random split"
     similarities = " and ".join(SIMILARITIES)
     return (
-        f"{n_rows:,} rows, standardised; {runs}; default parameters; one set of triplets a split for all.\n"
+        f"{n_rows:,} rows, standardised; {runs}; default parameters; triplets from the labels.\n"
         f"{similarities} have paloma.preprocessing.UnitRows in front; the paper's figures are without it."
     )
 
