@@ -105,7 +105,8 @@ class L2OSL(SimilarityLearner, ProjectedLearner):
     Parameters
     ----------
     C : float
-        Aggressiveness: the largest step. With scale="auto" useful values lie between 1e-5 and 1e-2.
+        Aggressiveness: the largest step. Smaller than LOSL's: large steps would also learn the error of the projection
+        (on Oxford Pets .931 with 2e-5, .909 with 1e-4, .874 with 1e-3 at 100 dimensions; .922 with 1e-4 at 200).
     lam : float in [0, 1]
         Weight of the shared part; see LOSL.
     n_components, rank, n_power_iter, projection, max_journal
@@ -120,9 +121,10 @@ class L2OSL(SimilarityLearner, ProjectedLearner):
     >>> rows = UnitRows().fit_transform(X)
     >>> metric = L2OSL(n_components=40, random_state=0).fit(rows[:900], y[:900])
     >>> print(f"{metric.score(rows[900:], y[900:]):.2f}")
-    0.96
+    0.97
     """
 
+    C: float = 2e-5
     lam: float = 0.5
 
     def _locality(self) -> Locality:
