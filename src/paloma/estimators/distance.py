@@ -8,10 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from .. import _validation as check
-from .._locality import Locality
 from .._measure import DISTANCE, Measure
-from ._held import DenseLearner, ProjectedLearner
+from ._axes import DenseLearner, PerClassLearner, ProjectedLearner, SharedLearner
 from .base import Learner
 
 Array = NDArray[Any]
@@ -68,7 +66,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ODML(DistanceLearner, DenseLearner):
+class ODML(DistanceLearner, SharedLearner, DenseLearner):
     """Online distance metric learning with one metric for all classes (Wu et al. 2016).
 
     Each triplet asks for d_M(p, p+) + 1 <= d_M(p, p-), d_M(p, q) = (p - q)^T M (p - q), and the step from M is
@@ -90,12 +88,9 @@ class ODML(DistanceLearner, DenseLearner):
     0.99
     """
 
-    def _locality(self) -> Locality:
-        return Locality.shared()
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LODML(DistanceLearner, DenseLearner):
+class LODML(DistanceLearner, PerClassLearner, DenseLearner):
     """Local online distance metric learning: one metric a class on top of a shared one (the paper, section 3.1).
 
     M_c = lam U + mu L_c, mu = 1 - lam. The metric of a pair is that of the candidate's class, so queries need no label:
@@ -122,15 +117,9 @@ class LODML(DistanceLearner, DenseLearner):
     0.99
     """
 
-    lam: float = 0.5
-
-    def _locality(self) -> Locality:
-        check.check_real("lam", self.lam, 0.0, 1.0)
-        return Locality.per_class(self.lam)
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2ODML(DistanceLearner, ProjectedLearner):
+class L2ODML(DistanceLearner, PerClassLearner, ProjectedLearner):
     """LODML for many features: learns on random projections, keeps the metric as identity plus low rank (section 3.3).
 
     Rows are projected to m dimensions, X R with R_ab ~ N(0, 1/m); LODML runs there, and each step size is replayed on
@@ -166,9 +155,3 @@ class L2ODML(DistanceLearner, ProjectedLearner):
     >>> print(f"{metric.score(X[900:], y[900:]):.2f}")
     0.99
     """
-
-    lam: float = 0.5
-
-    def _locality(self) -> Locality:
-        check.check_real("lam", self.lam, 0.0, 1.0)
-        return Locality.per_class(self.lam)

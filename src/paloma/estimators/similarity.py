@@ -7,11 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .. import _validation as check
-from .._locality import Locality
 from .._measure import SIMILARITY, Measure
 from .._representation import SHARED
-from ._held import DenseLearner, ProjectedLearner
+from ._axes import DenseLearner, PerClassLearner, ProjectedLearner, SharedLearner
 from .base import Learner
 
 Array = NDArray[Any]
@@ -34,7 +32,7 @@ class SimilarityLearner(Learner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OASIS(SimilarityLearner, DenseLearner):
+class OASIS(SimilarityLearner, SharedLearner, DenseLearner):
     """Online similarity learning, one bilinear form for all classes (Chechik et al. 2010).
 
     Each triplet asks for s(p, p+) >= s(p, p-) + 1, s(p, q) = p^T W q, and the step is W += tau p (p+ - p-)^T with
@@ -58,12 +56,9 @@ class OASIS(SimilarityLearner, DenseLearner):
     0.99
     """
 
-    def _locality(self) -> Locality:
-        return Locality.shared()
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LOSL(SimilarityLearner, DenseLearner):
+class LOSL(SimilarityLearner, PerClassLearner, DenseLearner):
     """Local online similarity learning: one bilinear form a class on top of a shared one (the paper, section 3.2).
 
     M_c = lam U + mu L_c, mu = 1 - lam, and s(q, x) = q^T M_{y(x)} x with the class of the candidate x. A triplet whose
@@ -91,15 +86,10 @@ class LOSL(SimilarityLearner, DenseLearner):
     """
 
     C: float = 1e-3
-    lam: float = 0.5
-
-    def _locality(self) -> Locality:
-        check.check_real("lam", self.lam, 0.0, 1.0)
-        return Locality.per_class(self.lam)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2OSL(SimilarityLearner, ProjectedLearner):
+class L2OSL(SimilarityLearner, PerClassLearner, ProjectedLearner):
     """LOSL for many features: learns on random projections, keeps identity plus low rank (the paper, section 3.3).
 
     Parameters
@@ -125,8 +115,3 @@ class L2OSL(SimilarityLearner, ProjectedLearner):
     """
 
     C: float = 2e-5
-    lam: float = 0.5
-
-    def _locality(self) -> Locality:
-        check.check_real("lam", self.lam, 0.0, 1.0)
-        return Locality.per_class(self.lam)

@@ -1,4 +1,4 @@
-"""The representation axis of the learners: dense matrices, or dual random projection."""
+"""Two axes of a learner as classes to inherit: locality (shared, per class) and representation (dense, projected)."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -8,12 +8,31 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._locality import Labels
+from .._locality import Labels, Locality
 from ..triplets import Reservoir
 from ._model import DenseModel, ProjectedModel
 from .base import Learner
 
 Array = NDArray[Any]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SharedLearner(Learner):
+    """One metric for all classes."""
+
+    def _locality(self) -> Locality:
+        return Locality.shared()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class PerClassLearner(Learner):
+    """M_c = lam U + (1 - lam) L_c."""
+
+    lam: float = 0.5
+
+    def _locality(self) -> Locality:
+        check.check_real("lam", self.lam, 0.0, 1.0)
+        return Locality.per_class(self.lam)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
