@@ -224,7 +224,7 @@ class ProjectedModel(Model):
         return np.r_[1.0 - left_out, 0.0][np.searchsorted(ends, np.arange(n))]
 
     def _rank(self) -> int:
-        return auto_rank(self.state.d, self.state.journal) if self.rank == "auto" else int(self.rank)
+        return auto_rank(self.state.d, len(self.labels)) if self.rank == "auto" else int(self.rank)
 
     def close(self) -> None:
         self.state.journal.close()
@@ -248,6 +248,7 @@ def auto_components(n_triplets: int) -> int:
     return int(np.clip(np.ceil(10.0 * np.log(max(n_triplets, 2))), 50, 200)) if n_triplets else 100
 
 
-def auto_rank(d: int, journal: Any) -> int:
-    """Dimension of the recovered part: 256, or d where that is hardly more."""
-    return d if d <= 320 else 256
+def auto_rank(d: int, n_classes: int) -> int:
+    """Dimension of the recovered part: 256, more for more than a hundred classes, or d where that is hardly more."""
+    rank = int(np.clip(2.5 * n_classes, 256, 1024))
+    return d if d <= 1.25 * rank else rank
