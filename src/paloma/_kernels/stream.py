@@ -2,6 +2,10 @@
 
 The same iterates as the blocked path, for both measures: phi+ = l_1 r_1^T and phi- = l_2 r_2^T, with l = r = p - x for
 a distance and l = p, r = x for a similarity (spec.md 6.1 and 7). Inner loops run along rows, without horizontal sums.
+
+Vector loops begin with a check that arrays are not near each other in memory and else run one by one, with other
+rounding. So the working vectors stand kilobytes apart, and no loop writes to two matrices: the same bits wherever the
+allocator puts things.
 """
 
 import numpy as np
@@ -18,8 +22,8 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
     sign : +1 distances, -1 similarities.
     """
     d = X.shape[1]
-    l1, r1, l2, r2 = np.empty(d, X.dtype), np.empty(d, X.dtype), np.empty(d, X.dtype), np.empty(d, X.dtype)
-    w, v = np.empty(d, X.dtype), np.empty(d, X.dtype)
+    work = np.empty((8, max(d, 1024)), X.dtype)
+    l1, r1, l2, r2, w, v = work[1, :d], work[2, :d], work[3, :d], work[4, :d], work[5, :d], work[6, :d]
     norms = np.empty(3)
     loss, updates = 0.0, 0
     for t in range(triplets.shape[0]):
@@ -47,15 +51,13 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
         for s in range(d):
             w[s] = sign * step * l1[s]
             v[s] = sign * step * l2[s]
-        if i >= 0 and j >= 0 and i != j:
-            _move_local(U, L[i], L[j], lam, mu, w, r1, v, r2)
-            continue
         _move_both(U, lam, w, r1, v, r2)
         if i == j and i >= 0:
             _move_both(L[i], mu, w, r1, v, r2)
-        elif i >= 0:
+            continue
+        if i >= 0:
             _move(L[i], mu, w, r1)
-        elif j >= 0:
+        if j >= 0:
             _move(L[j], -mu, v, r2)
     return loss, updates
 
@@ -124,18 +126,6 @@ def _form(M, left, right, w):
     for s in range(w.shape[0]):
         total += np.float64(w[s] * right[s])
     return total
-
-
-@inlined
-def _move_local(U, Li, Lj, lam, mu, w, r1, v, r2):
-    shared, local = U.dtype.type(lam), U.dtype.type(mu)
-    for r in range(w.shape[0]):
-        x, y = w[r], v[r]
-        for s in range(w.shape[0]):
-            plus, minus = x * r1[s], y * r2[s]
-            U[r, s] -= shared * (plus - minus)
-            Li[r, s] -= local * plus
-            Lj[r, s] += local * minus
 
 
 @inlined
