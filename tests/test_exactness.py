@@ -221,3 +221,18 @@ def test_labels_may_be_words_in_any_order(measure, block):
     assert list(model.classes_) == sorted(names)
     for k, label in enumerate(model.classes_):
         assert_close(model.local_[k], expected.L[list(names).index(label)])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("d", [60, 130, 210])
+def test_long_streams_by_the_automatic_path(name, d):
+    """Dimensions where `block_size="auto"` takes the fused loop, and where it takes blocks of two rhythms."""
+    rng = np.random.default_rng(d)
+    X, y, triplets = rng.normal(size=(300, d)) / np.sqrt(d), rng.integers(0, 9, 300), rng.integers(0, 300, (6000, 3))
+    lam = 0.4 if name in LOCAL.values() else 1.0
+    model = learner(name, lam=lam, C=0.01, block_size="auto").fit(X, y, triplets=triplets)
+    measure = "distance" if name.endswith("ODML") else "similarity"
+    expected = careful_run(measure, X, triplets, y[triplets[:, 1:]], lam, 1.0 - lam, 0.01)
+    assert (expected.tau > 0).mean() > 0.5
+    assert_same_iterates(model, expected)

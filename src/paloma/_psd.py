@@ -41,10 +41,6 @@ class Psd:
         """Whether each triplet needs an eigenproblem, which no block can do."""
         return self.word in ("step", "exact")
 
-    @property
-    def at_readout(self) -> bool:
-        return self.word == "end"
-
 
 def project(matrix: Array) -> Array:
     """P_+: the nearest p.s.d. matrix of the symmetric part in Frobenius norm."""

@@ -19,8 +19,8 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     A bilinear similarity :math:`x^\top M y` is not invariant to translation: on centred data it has both
     signs and grows with the length of a row, so that nearest neighbours under OASIS or LOSL are poor. On the
     unit sphere :math:`x^\top y` is an affine function of the squared distance, and the constant keeps the
-    length of x, which plain normalisation throws away. On standardised Letters a prototype of LOSL reached a
-    3-NN accuracy of .15 to .44 without this step and of .965 with it.
+    length of x, which plain normalisation throws away. On standardised Letters LOSL reaches a 3-NN
+    accuracy of .967 with this step (70 % training data, default parameters); the paper prints .499 without.
 
     Parameters
     ----------
