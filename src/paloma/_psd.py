@@ -49,15 +49,8 @@ def project(matrix: Array) -> Array:
         cholesky(symmetric, lower=True, check_finite=False)
         return symmetric
     except LinAlgError:
-        values, vectors = eigh(symmetric, check_finite=False)
-    if values[0] >= 0:
-        return symmetric
-    n_negative = int(np.searchsorted(values, 0))
-    if n_negative <= len(values) // 2:
-        part = vectors[:, :n_negative]
-        return symmetric - (part * values[:n_negative]) @ part.T
-    part = vectors[:, n_negative:]
-    return (part * values[n_negative:]) @ part.T
+        values, vectors = eigh(symmetric, subset_by_value=(-np.inf, 0.0), check_finite=False)
+    return symmetric - (vectors * values) @ vectors.T
 
 
 def smallest_pair(matrix: Array) -> tuple[float, Array]:

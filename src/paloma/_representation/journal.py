@@ -71,13 +71,11 @@ class Journal:
         self.steps = np.add.reduceat(self.steps[order], starts)
         self.mean_steps = np.add.reduceat(self.mean_steps[order], starts)
 
-    def weighted(self, symmetric: bool) -> sp.csr_matrix:
-        """Sum of |step| phi over all pairs, as a sparse matrix over the rows: X^T S X dominates every class's part."""
-        n = int(self.rows.shape[0])
-        size = np.abs(self.steps)
-        a, c = self.anchors, self.candidates
-        diagonal = sp.coo_matrix((np.r_[size, size], (np.r_[a, c], np.r_[a, c])), (n, n))
+    def over_rows(self, weights: Array, symmetric: bool) -> sp.csr_matrix:
+        """S with X^T S X = sum of weight phi over the pairs: a signed graph Laplacian for distances (spec 9)."""
+        n, a, c = int(self.rows.shape[0]), self.anchors, self.candidates
+        cross = sp.coo_matrix((weights, (a, c)), (n, n)).tocsr()
         if not symmetric:
-            return diagonal.tocsr()
-        cross = sp.coo_matrix((np.r_[size, size], (np.r_[a, c], np.r_[c, a])), (n, n))
-        return (diagonal - cross).tocsr()
+            return cross
+        diagonal = np.bincount(a, weights, n) + np.bincount(c, weights, n)
+        return sp.diags(diagonal.astype(weights.dtype), format="csr") - cross - cross.T

@@ -22,6 +22,7 @@ from .journal import Journal
 Array = NDArray[Any]
 REPLAY_CHUNK = 4096
 EXTEND_ROWS = 256
+SIGN_DRAWS = 4
 
 
 class Projected:
@@ -80,15 +81,15 @@ class Projected:
 
     def fold(self, measure: Measure, locality: Locality, factor: float, rank: int, n_power: int) -> None:
         """Turn the journal into low-rank factors and empty it: bounded memory, less what the rank leaves out."""
-        basis = self.basis(rank, n_power)
+        basis = self.basis(measure, locality, factor, rank, n_power)
         now, mean = (self.recover(basis, measure, locality, factor, blend) for blend in (1.0, 0.0))
         self.folded, self.journal = (basis, now, mean), Journal()
 
-    def basis(self, rank: int, n_power: int) -> Array:
+    def basis(self, measure: Measure, locality: Locality, factor: float, rank: int, n_power: int) -> Array:
         """Orthonormal (d, q) basis that the journal and the folded part span, or their q = rank strongest directions.
 
-        Subspace iteration (Halko et al. 2011) on the sum of |step| phi over all pairs, which dominates the part of
-        every class; exact where no more than `rank` directions exist.
+        Subspace iteration (Halko et al. 2011) on what makes the M_c differ from the start, all classes together; exact
+        where no more than `rank` directions exist.
         """
         d, rows = self.d, self.journal.rows
         old = None if self.folded is None else self.folded[0]
@@ -100,21 +101,38 @@ class Projected:
         if n_directions <= rank:
             parts = [] if rows is None else [rows.toarray().T if sp.issparse(rows) else rows.T]
             return _orthonormal(np.hstack(parts if old is None else [*parts, old]), self.dtype)
-        sketch = np.random.default_rng(self.seed).standard_normal((d, rank)).astype(self.dtype)
+        rng = np.random.default_rng(self.seed)
+        sketch = rng.standard_normal((d, rank)).astype(self.dtype)
         for _ in range(n_power + 1):
-            sketch = _orthonormal(self._dominating(sketch), self.dtype)
-        return sketch
+            sketch = _orthonormal(self._sketch(sketch, locality, -measure.sign * factor**2, rng), self.dtype)
+        return sketch if sketch.shape[1] else np.eye(d, 1, dtype=self.dtype)
 
-    def _dominating(self, V: Array) -> Array:
-        """The dominating operator times V, by products with tall matrices alone."""
-        out = np.zeros_like(V)
-        if len(self.journal):
-            rows = self.journal.rows
-            out += rows.T @ (self.journal.weighted(self.symmetric).astype(self.dtype) @ np.asarray(rows @ V))
-        if self.folded is not None:
-            basis, state, _ = self.folded
-            out += basis @ (_magnitude(state) @ (basis.T @ V))
-        return out
+    def _sketch(self, V: Array, locality: Locality, unit: float, rng: np.random.Generator) -> Array:
+        """Columns of V, each under a random combination of what was learnt, by products with tall matrices alone.
+
+        With A_c the pairs of class c times their net steps and `unit` (sign and scale), and A the sum over classes,
+        M_c - I = lam^2 A + mu^2 A_c. The combination alpha lam A + mu^2 sum_c s_c A_c with random signs s has
+        E[Y Y^T] = sum_c (M_c - I)^2 for alpha^2 = k lam^2 + 2 mu^2: the range that serves all k classes best. A few
+        draws of s, interleaved over the columns, do; for a similarity every other one is transposed, since rows and
+        columns of its matrices span different directions.
+        """
+        lam, mu, journal, out = locality.lam, locality.mu, self.journal, np.zeros_like(V)
+        inside = None if not len(journal) else np.asarray(journal.rows @ V)
+        n_codes = 1 + max(journal.codes.max(initial=0), 0 if self.folded is None else len(self.folded[1].slots))
+        alpha = np.sqrt(n_codes * lam**2 + 2.0 * mu**2)
+        for k in range(SIGN_DRAWS):
+            part = slice(k, None, SIGN_DRAWS)
+            signs = np.r_[rng.choice([-1.0, 1.0], n_codes), 0.0]  # the last for pairs without a class, code -1
+            transposed = not self.symmetric and k % 2 == 1
+            if inside is not None:
+                weights = unit * journal.steps * (lam * alpha + mu**2 * signs[journal.codes])
+                S = journal.over_rows(weights.astype(self.dtype), self.symmetric)
+                inside[:, part] = (S.T if transposed else S) @ inside[:, part]
+            if self.folded is not None:
+                basis, state, _ = self.folded
+                total = _combined(state, alpha, mu * signs).astype(self.dtype)
+                out[:, part] += basis @ ((total.T if transposed else total) @ (basis.T @ V[:, part]))
+        return out if inside is None else out + journal.rows.T @ inside
 
     def recover(self, basis: Array, measure: Measure, locality: Locality, factor: float, blend: float) -> Dense:
         """The matrices in the coordinates of a basis: the folded part carried over, the journal replayed."""
@@ -167,12 +185,11 @@ def _orthonormal(columns: Array, dtype: Any) -> Array:
     return np.ascontiguousarray(q[:, : len(size)][:, kept], dtype)
 
 
-def _magnitude(state: Dense) -> Array:
-    """Sum of |U - I| and all |L_c - I|, matrix absolute values, as one symmetric matrix."""
-    total = np.zeros_like(state.start)
-    for matrix in (state.shared, *state.stack[: state.n_slots]):
-        left, values, right = np.linalg.svd(matrix - state.start)
-        total += (left * values) @ left.T + (right.T * values) @ right
+def _combined(state: Dense, shared: float, local: Array) -> Array:
+    """shared (U - I) + sum_c local_c (L_c - I)."""
+    total = shared * (state.shared - state.start)
+    for code in np.flatnonzero(state.slots >= 0).tolist():
+        total += local[code] * (state.local(code) - state.start)
     return total
 
 

@@ -160,7 +160,7 @@ class ProjectedModel(Model):
     def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:
         d = X.shape[1]
         n = 0 if triplets is None else len(triplets)
-        m = min(d, auto_components(n)) if self.n_components == "auto" else int(self.n_components)
+        m = min(d, auto_components(n, len(self.labels))) if self.n_components == "auto" else int(self.n_components)
         seed = int(self.rng.integers(np.iinfo(np.int32).max))
         arguments = (d, m, X.dtype, self.symmetric, self.projection, seed)
         if m == d:
@@ -236,19 +236,20 @@ class ProjectedModel(Model):
         return self.state.recover(basis, self.parts.measure, self.parts.locality, self.factor, blend=1.0)
 
     def build(self, parts: Parts, averaged: bool) -> FactoredMetric:
-        basis = self.state.basis(self._rank(), self.n_power_iter)
+        basis = self.state.basis(parts.measure, parts.locality, self.factor, self._rank(), self.n_power_iter)
         blend = self.blend() if averaged else 1.0
         state = self.state.recover(basis, parts.measure, parts.locality, self.factor, blend)
         inner = DenseMetric(state, parts.locality, self.cone(parts), 1.0, self.factor)
         return FactoredMetric(inner, basis, self.factor)
 
 
-def auto_components(n_triplets: int) -> int:
-    """Projected dimension: 10 log(triplets), between 50 and 200 (spec.md 9)."""
-    return int(np.clip(np.ceil(10.0 * np.log(max(n_triplets, 2))), 50, 200)) if n_triplets else 100
+def auto_components(n_triplets: int, n_classes: int) -> int:
+    """Projected dimension: 10 log(triplets) (spec.md 9), at least 50 and 1.6 a class, at most 400."""
+    by_triplets = 10.0 * np.log(n_triplets) if n_triplets > 1 else 100.0
+    return int(np.clip(np.ceil(max(by_triplets, 1.6 * n_classes)), 50, 400))
 
 
 def auto_rank(d: int, n_classes: int) -> int:
-    """Dimension of the recovered part: 256, more for more than a hundred classes, or d where that is hardly more."""
-    rank = int(np.clip(2.5 * n_classes, 256, 1024))
+    """Dimension of the recovered part: 256 or 3.75 a class, at most 1024; or d where that is hardly more."""
+    rank = int(np.clip(3.75 * n_classes, 256, 1024))
     return d if d <= 1.25 * rank else rank

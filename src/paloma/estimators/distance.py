@@ -132,12 +132,12 @@ class L2ODML(DistanceLearner, PerClassLearner, ProjectedLearner):
     lam : float in [0, 1]
         Weight of the shared part; see LODML.
     n_components : int or "auto"
-        Projected dimension m. "auto" is 10 log(number of triplets), between 50 and 200: the error of the inner products
-        falls with the root of m, learning costs m^2 a triplet.
+        Projected dimension m. "auto" is 10 log(number of triplets) or 1.6 a class, whichever is more, between 50 and
+        400: the error of the inner products falls with the root of m, learning costs m^2 a triplet.
     rank : int or "auto"
-        Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 256,
-        or 2.5 a class where there are more than a hundred. If `score` rises with it, raise it: on CUB-200 (200
-        classes, d = 1280) 256 gives .697, 768 .711 and, with n_components=200, .722; LODML .730.
+        Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 256
+        or 3.75 a class, whichever is more, at most 1024. If `score` rises with it, raise it: on CUB-200 (200 classes,
+        d = 1280) 256 gives .717, 500 .723, 768 .726 and LODML .730.
     n_power_iter : int
         Power iterations of the recovery; 2 is enough unless the spectrum is flat.
     projection : {"gaussian", "sparse"}
