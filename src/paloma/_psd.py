@@ -50,7 +50,10 @@ def project(matrix: Array) -> Array:
         return symmetric
     except LinAlgError:
         values, vectors = eigh(symmetric, subset_by_value=(-np.inf, 0.0), check_finite=False)
-    return symmetric - (vectors * values) @ vectors.T
+    if 2 * len(values) <= len(symmetric):
+        return symmetric - (vectors * values) @ vectors.T
+    values, vectors = eigh(symmetric, subset_by_value=(0.0, np.inf), check_finite=False)
+    return (vectors * values) @ vectors.T
 
 
 def smallest_pair(matrix: Array) -> tuple[float, Array]:
