@@ -18,7 +18,7 @@ from ._kernels.topk import merge_tile
 
 Array = NDArray[Any]
 Factors = tuple[Any, ...]
-QUERY_TILE, ITEM_TILE = 512, 2048
+QUERY_TILE, ITEM_TILE, MUTUAL_TILE = 512, 2048, 1024
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 
@@ -87,6 +87,32 @@ def nearest(
                 own[part], query_classes[part], others, best[part], ids[part],
             )  # fmt: skip
     return best, ids
+
+
+def mutual_nearest(items: Items, k: int) -> Array:
+    """Numbers of the k nearest items of another class for each item itself, -1 where fewer qualify.
+
+    For a symmetric value, alpha q.x + constants of both: each tile of products serves its rows and its columns.
+    """
+    best, ids = np.full((items.n, k), np.inf), np.full((items.n, k), -1, np.int64)
+    tiles = [slice(a, min(a + MUTUAL_TILE, items.n)) for a in range(0, items.n, MUTUAL_TILE)]
+    scratch, none = Scratch(), np.full(MUTUAL_TILE, -1, np.int64)
+
+    def merge(scores: Array, queries: slice, others: slice) -> None:
+        table = np.repeat(items.constants[queries, None], int(items.classes.max()) + 1, axis=1)
+        merge_tile(
+            scores, items.alpha, table, items.classes[others], items.constants[others], others.start,
+            none[: len(scores)], items.classes[queries], True, best[queries], ids[queries],
+        )  # fmt: skip
+
+    for number, queries in enumerate(tiles):
+        rows = items.rows(queries)
+        for others in tiles[number:]:
+            scores = _product(rows, items.rows(others), scratch)
+            merge(scores, queries, others)
+            if others is not queries:
+                merge(np.ascontiguousarray(scores.T), others, queries)
+    return ids
 
 
 def squared_norms(rows: Any) -> Array:

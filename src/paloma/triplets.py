@@ -11,7 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ._search import QUERY_TILE, SPARE, Items, nearest, squared_norms
+from ._kernels.pairs import pair_values
+from ._search import QUERY_TILE, SPARE, Items, mutual_nearest, nearest, squared_norms
+from ._validation import read_only
 
 __all__ = ["Mined", "Reservoir", "mine", "random_triplets", "targets_impostors"]
 
@@ -59,20 +61,22 @@ def mine(
     |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
     the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them.
     """
-    n = X.shape[0]
+    n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
     items, centre = _euclidean(X, codes)
-
-    def queries(part: slice) -> Any:
-        return _minus(X[anchors[part]], centre)
-
-    arguments = {"own": anchors, "query_classes": codes[anchors]}
+    reach = min(n_impostors + SPARE[0], n)
+    if everyone:
+        impostors = mutual_nearest(items, reach)
+    else:
+        impostors = nearest(
+            lambda part: _minus(X[anchors[part]], centre),
+            len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
+        )[1]  # fmt: skip
     targets = _by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
-    _, impostors = nearest(queries, len(anchors), items, min(n_impostors + SPARE[0], n), others=True, **arguments)
-    targets, reach = _closest(X, anchors, targets, n_targets)
+    targets, reaches = _closest(X, anchors, targets, n_targets)
     impostors, distances = _closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
-    radius = reach.max(axis=1, initial=-np.inf, where=targets >= 0)
+    radius = reaches.max(axis=1, initial=-np.inf, where=targets >= 0)
     impostors = np.where(distances <= radius[:, None] + impostor_margin * spread, impostors, -1)
     alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
     grid = np.empty((len(anchors), targets.shape[1], impostors.shape[1], 3), np.int64)
@@ -135,12 +139,15 @@ def _closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, 
 
 def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
     """Squared distances formed from differences, inf where there is no candidate."""
-    out = np.empty(candidates.shape)
-    for a in range(0, len(anchors), QUERY_TILE):
-        part = slice(a, a + QUERY_TILE)
-        found = candidates[part]
-        delta = X[found.ravel()] - X[np.repeat(anchors[part], found.shape[1])]
-        out[part] = squared_norms(delta).reshape(found.shape)
+    if not sp.issparse(X):
+        first = np.repeat(anchors, candidates.shape[1])
+        out = pair_values(read_only(X), first, candidates.ravel(), True).reshape(candidates.shape)
+    else:
+        out = np.empty(candidates.shape)
+        for a in range(0, len(anchors), QUERY_TILE):
+            found = candidates[a : a + QUERY_TILE]
+            delta = X[found.ravel()] - X[np.repeat(anchors[a : a + QUERY_TILE], found.shape[1])]
+            out[a : a + QUERY_TILE] = squared_norms(delta).reshape(found.shape)
     out[candidates < 0] = np.inf
     return out
 

@@ -6,7 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._kernels.pairs import pair_values
 from .._kernels.sweep import row_products
+from .._validation import read_only
 
 Array = NDArray[Any]
 
@@ -26,7 +28,9 @@ def in_blocks(X: sp.csr_matrix, blocks: Array, n_blocks: int) -> sp.csr_matrix:
 
 
 def identity_values(X: Any, anchors: Array, candidates: Array, distances: bool) -> Array:
-    """Squared Euclidean distance, or inner product, of pairs of rows, a tile at a time."""
+    """Squared Euclidean distance, or inner product, of pairs of rows; CSR rows a tile at a time."""
+    if not sp.issparse(X):
+        return pair_values(read_only(X), anchors, candidates, distances)
     out = np.empty(len(anchors))
     for a in range(0, len(anchors), 4096):
         part = slice(a, a + 4096)
