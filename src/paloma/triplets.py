@@ -61,9 +61,41 @@ def mine(
     |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
     the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them.
     """
+    return near(X, codes, n_targets, n_impostors, impostor_margin, anchors).mined()
+
+
+@dataclass
+class Near:
+    """Targets and impostors of each anchor as tables of row numbers, nearest first, -1 where there are fewer."""
+
+    anchors: Array
+    targets: Array
+    impostors: Array
+
+    def renumbered(self, numbers: Array) -> "Near":
+        """The same neighbours, row i called numbers[i]."""
+        numbers = np.append(numbers, -1)
+        return Near(*(numbers[table] for table in (self.anchors, self.targets, self.impostors)))
+
+    def mined(self) -> Mined:
+        """Every target of an anchor with every one of its impostors."""
+        alone, unopposed = (self.targets < 0).all(axis=1), (self.impostors < 0).all(axis=1)
+        grid = np.empty((len(self.anchors), self.targets.shape[1], self.impostors.shape[1], 3), np.int64)
+        grid[..., 0] = self.anchors[:, None, None]
+        grid[..., 1] = self.targets[:, :, None]
+        grid[..., 2] = self.impostors[:, None, :]
+        triplets = grid[(grid >= 0).all(axis=3)]
+        return Mined(triplets, len(self.anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
+
+
+def near(
+    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, anchors: Array | None = None
+) -> Near:
+    """The neighbours that `mine` pairs."""
     n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
-    items, centre = _euclidean(X, codes)
+    centre = _centre_of(X)
+    items = euclidean(X, codes, centre)
     reach = min(n_impostors + SPARE[0], n)
     if everyone:
         impostors = mutual_nearest(items, reach)
@@ -72,19 +104,21 @@ def mine(
             lambda part: _minus(X[anchors[part]], centre),
             len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
         )[1]  # fmt: skip
-    targets = _by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
-    targets, reaches = _closest(X, anchors, targets, n_targets)
-    impostors, distances = _closest(X, anchors, impostors, n_impostors)
+    targets = by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
+    targets, reaches = closest(X, anchors, targets, n_targets)
+    impostors, distances = closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
+    return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread))
+
+
+def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float) -> Array:
+    """Impostors no farther than the farthest target and `slack`; -1 for the others."""
     radius = reaches.max(axis=1, initial=-np.inf, where=targets >= 0)
-    impostors = np.where(distances <= radius[:, None] + impostor_margin * spread, impostors, -1)
-    alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
-    grid = np.empty((len(anchors), targets.shape[1], impostors.shape[1], 3), np.int64)
-    grid[..., 0] = anchors[:, None, None]
-    grid[..., 1] = targets[:, :, None]
-    grid[..., 2] = impostors[:, None, :]
-    triplets = grid[(grid >= 0).all(axis=3)]
-    return Mined(triplets, len(anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
+    return np.where(distances <= radius[:, None] + slack, impostors, -1)
+
+
+def _centre_of(X: Any) -> Array | None:
+    return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
 def _minus(rows: Any, centre: Array | None) -> Any:
@@ -97,27 +131,32 @@ def _squared_mean(X: Any) -> float:
     return float(mean @ mean)
 
 
-def _euclidean(X: Any, codes: Array) -> tuple[Items, Array | None]:
+def euclidean(X: Any, codes: Array, centre: Array | None) -> Items:
     """Items of a Euclidean search, centred so that the expansion does not cancel."""
     n = X.shape[0]
-    centre = None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
     tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
     constants = np.concatenate([squared_norms(_minus(X[part], centre)) for part in tiles])
 
     def table(rows: Array) -> Array:
         return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
 
-    return Items(n, lambda part: (_minus(X[part], centre),), -2.0, table, codes, constants), centre
+    return Items(n, lambda part: (_minus(X[part], centre),), -2.0, table, codes, constants)
 
 
-def _by_class(X: Any, codes: Array, anchors: Array, k: int, centre: Array | None) -> Array:
-    """Nearest rows of the anchor's own class, class by class."""
+def by_class(
+    X: Any, codes: Array, anchors: Array, k: int, centre: Array | None, candidates: Array | None = None
+) -> Array:
+    """Nearest rows of the anchor's own class, class by class, among `candidates` (ascending; default: all)."""
     found = np.full((len(anchors), k), -1, np.int64)
+    candidates = np.arange(X.shape[0]) if candidates is None else candidates
     for code in np.unique(codes[anchors]):
-        members, mine = np.flatnonzero(codes == code), np.flatnonzero(codes[anchors] == code)
-        rows = X[members] if centre is None else X[members] - X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
+        members, mine = candidates[codes[candidates] == code], np.flatnonzero(codes[anchors] == code)
+        if not len(members):
+            continue
+        shift = None if centre is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
+        rows, queries = _minus(X[members], shift), _minus(X[anchors[mine]], shift)
         own = np.searchsorted(members, anchors[mine])
-        queries = rows[own]
+        own = np.where(members[np.minimum(own, len(members) - 1)] == anchors[mine], own, -1)
         _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
         found[mine, : ids.shape[1]] = np.where(ids >= 0, members[ids], -1)
     return found
@@ -130,7 +169,7 @@ def _plain(rows: Any) -> Items:
     return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
 
 
-def _closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
+def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
     """The k nearest of each anchor's candidates and their squared distances, formed from differences."""
     distances = _direct(X, anchors, candidates)
     order = np.lexsort((candidates, distances), axis=1)[:, :k]

@@ -16,7 +16,7 @@ from .._learner import Parts, Stream, Tally
 from .._locality import FREE, Labels
 from .._progress import progress
 from .._representation import SHARED
-from ..triplets import Mined, Reservoir, mine
+from ..triplets import Mined, Near, Reservoir, near
 from ._model import Model
 from ._parameters import Parameters
 from ._scoring import Scoring
@@ -195,13 +195,16 @@ class Learner(Scoring, Parameters):
 
     def _mine(self, X: Any, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
+        return self._near(X, codes, anchors).mined()
+
+    def _near(self, X: Any, codes: Any, anchors: Array | None = None) -> Near:
+        """Targets and impostors of the labelled rows, or of `anchors` among them."""
         settings = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
-            return mine(X, codes, *settings, anchors)
-        mined = mine(X[known], codes[known], *settings, None if anchors is None else np.searchsorted(known, anchors))
-        mined.triplets = known[mined.triplets]
-        return mined
+            return near(X, codes, *settings, anchors)
+        found = near(X[known], codes[known], *settings, None if anchors is None else np.searchsorted(known, anchors))
+        return found.renumbered(known)
 
     def _averaging(self, *, given: bool, passes: int) -> bool:
         return bool(self.average) if self.average != "auto" else not (given and passes == 1)

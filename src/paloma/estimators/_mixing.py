@@ -1,0 +1,135 @@
+"""Iterative parameter mixing (McDonald et al. 2010): forks of one learner learn shards of the data, and are averaged.
+
+With Delta_s what shard s learnt from Theta in a round and w_s its share of the round's steps,
+Theta <- Theta + sum_s w_s Delta_s: one weight for all matrices of a shard, so that what ties them together
+(U - I = lam / mu sum_c (L_c - I), spec.md Fact 2) holds for the mean as it does for each shard. A class that a shard
+does not have has Delta = 0 there. Journals of steps are put together, each step times its shard's weight.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _validation as check
+from .._learner import Stream, Tally
+from .._locality import Labels
+from ..triplets import Mined, Reservoir
+from ._model import DenseModel, Model, ProjectedModel
+from .base import Learner
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Learnt:
+    """What one shard, or several mixed ones, learnt in a round: a fork of the model, and what it has seen."""
+
+    model: Any
+    tally: Tally
+
+
+def check_mixable(learner: Learner) -> None:
+    """Refuse learners, and parameters, whose shards cannot be averaged."""
+    who = check.name_of(learner)
+    parts = learner._parts()
+    kind = learner._new_model(Labels(), np.random.default_rng(0), Reservoir(1), 1.0)
+    if type(kind) not in (DenseModel, ProjectedModel):
+        raise TypeError(f"{who} cannot be mixed from shards: its state is not a mean of theirs. Fit it on one machine.")
+    if learner.remine:
+        raise ValueError(f"{who}: remine=True needs all rows in one place; mine again by calling fit once more.")
+    del parts
+
+
+def begin(learner: Learner, labels: Labels, scale: Any, like: Any, n_triplets: int) -> Learner:
+    """A clone at its start, with the scale that all shards share; `like`: rows of the kind to come, at least none."""
+    model = learner._new_model(labels, learner._generator(), Reservoir(learner.reservoir_size), scale)
+    model.sparse, model.from_labels = not isinstance(like, np.ndarray), True
+    triplets = np.broadcast_to(np.int64(0), (n_triplets, 3))  # their number alone matters
+    learner._model = model.begin(lambda s: learner._start(like.shape[1], like.dtype, s), like, triplets)
+    learner._publish()
+    return learner
+
+
+def common_scale(scales: list[Any], counts: list[int]) -> Any:
+    """The scale of all triplets from that of each shard's: squares are means over triplets, so they average."""
+    pairs = [(np.square(scale), n) for scale, n in zip(scales, counts, strict=True) if n]
+    if not pairs:
+        return None
+    scale = np.sqrt(sum(square * n for square, n in pairs) / sum(n for _, n in pairs))
+    return float(scale) if np.ndim(scale) == 0 else scale
+
+
+def learn_shard(learner: Learner, X: Any, codes: Array, ids: Array, mined: Mined, rng: np.random.Generator) -> Learnt:
+    """One pass of a fork over a shard's triplets in random order; ids number the rows in the whole data."""
+    model = fork(learner._model, rng)
+    check.check_magnitude(learner, X, 1.0 / float(np.min(model.scale or 1.0)))
+    if isinstance(model, ProjectedModel):
+        model.state.journal.open(X, ids)
+    stream = Stream(X, mined.shuffled(rng), codes, model.factor)
+    averaging = learner._averaging(given=False, passes=1)
+    tally = model.learn(learner._parts(), stream, averaging, learner.block_size)
+    model.close()
+    return Learnt(model, tally)
+
+
+def mix(shards: list[Learnt]) -> Learnt:
+    """Shards averaged in the given order, weighted by their updates; where nobody took a step, evenly."""
+    updates = np.array([shard.tally.updates for shard in shards], float)
+    weights = updates / updates.sum() if updates.any() else np.full(len(shards), 1.0 / len(shards))
+    tally = Tally()
+    for shard in shards:
+        tally.add(shard.tally.triplets, shard.tally.loss, shard.tally.updates)
+    return Learnt(mixed([shard.model for shard in shards], weights), tally)
+
+
+def join(learner: Learner, learnt: Learnt) -> Learner:
+    """The learner moved to where its mixed shards got to."""
+    out = copy.copy(learner)
+    out._model = joined(learner._model, learnt.model, learnt.tally, learner._parts())
+    out.loss_ = learnt.tally.loss / max(learnt.tally.triplets, 1)
+    out.n_iter_ = getattr(learner, "n_iter_", 0) + 1
+    out._publish()
+    return out
+
+
+# -- models --------------------------------------------------------------------------------------------------------
+
+
+def fork(model: Any, rng: np.random.Generator) -> Any:
+    """A copy of a model that learns a shard of the data."""
+    out = copy.copy(model)
+    out.rng, out.state, out.metric, out.balance = rng, model.state.fork(), None, None
+    return out
+
+
+def mixed(forks: list[Any], weights: Array) -> Any:
+    """Weighted mean of forks of one model, itself a fork; weights sum to 1."""
+    out = copy.copy(forks[0])
+    out.state = type(out.state).mixed([fork.state for fork in forks], weights)
+    out.n_means = max(fork.n_means for fork in forks)  # the averages' time is that of the longest shard
+    return _bounded(out)
+
+
+def joined(model: Any, fork: Any, tally: Tally, parts: Any) -> Any:
+    """A model moved to where its forks got to, which have seen `tally` in all; p.s.d. where the policy keeps it so.
+
+    A mean of p.s.d. matrices is p.s.d. but for rounding, or for steps since the last projection; psd="end" is a
+    read-out, as always.
+    """
+    out = copy.copy(model)
+    out.state, out.n_means = model.state.joined(fork.state), fork.n_means
+    if isinstance(out, ProjectedModel):
+        out.parts = fork.parts
+    out.count(tally)
+    if parts.psd.word in ("every", "step", "exact"):
+        (out.state.inner if isinstance(out, ProjectedModel) else out.state).project()
+    return _bounded(out)
+
+
+def _bounded(model: Model) -> Model:
+    if isinstance(model, ProjectedModel):
+        model.bound()
+    return model
