@@ -18,12 +18,11 @@ from .triplets import Near, Reservoir, by_class, closest, euclidean, within
 Array = NDArray[Any]
 
 
-def merged(found: list[tuple[Array, Array]], k: int) -> tuple[Array, Array]:
-    """The k smallest of several (values, numbers), row by row; ties go to the smaller number, -1 marks no item."""
-    values = np.concatenate([v for v, _ in found], axis=1)
-    numbers = np.concatenate([n for _, n in found], axis=1)
-    order = np.lexsort((numbers, values), axis=1)[:, :k]
-    return np.take_along_axis(values, order, 1), np.take_along_axis(numbers, order, 1)
+def merged(found: list[tuple[Array, ...]], k: int) -> Any:
+    """The k smallest of several (values, numbers, ...), row by row; ties go to the smaller number."""
+    columns = [np.concatenate(each, axis=1) for each in zip(*found, strict=True)]
+    order = np.lexsort((columns[1], columns[0]), axis=1)[:, :k]
+    return tuple(np.take_along_axis(column, order, 1) for column in columns)
 
 
 @dataclass
@@ -45,8 +44,10 @@ class Found:
 
     @classmethod
     def nothing(cls, n: int, n_targets: int, n_impostors: int) -> "Found":
-        empty = [(np.full((n, k), np.inf), np.full((n, k), -1, np.int64)) for k in (n_targets, n_impostors)]
-        return cls(*empty)
+        targets, impostors = (
+            (np.full((n, k), np.inf), np.full((n, k), -1, np.int64)) for k in (n_targets, n_impostors)
+        )
+        return cls(targets, impostors)
 
     def near(self, numbers: Array, slack: float) -> Near:
         """The neighbours that `paloma.triplets.mine` pairs, by their numbers in the whole data."""
@@ -80,7 +81,7 @@ def meet(found: Found, own: Partition, other: Partition, centre: Array | None) -
         k = old[0].shape[1]
         rows, distances = closest(X, anchors, new, k)
         pairs.append(merged([old, (distances, numbers[np.where(rows < 0, -1, rows - first)])], k))
-    return Found(*pairs, found.norms + (float(items.constants.sum()) if same else 0.0))
+    return Found(pairs[0], pairs[1], found.norms + (float(items.constants.sum()) if same else 0.0))
 
 
 def spread(norms: list[float], n: int, total: Array, centre: Array | None) -> float:

@@ -80,8 +80,8 @@ class Journal:
     def joined(cls, journals: list["Journal"], weights: Array) -> "Journal":
         """The steps of all journals, each times its weight; a row with a number is kept once."""
         out = cls()
-        weights = [weight for journal, weight in zip(journals, weights, strict=True) if len(journal)]
-        journals = [journal for journal in journals if len(journal)]
+        kept = [k for k, journal in enumerate(journals) if len(journal)]
+        journals, weights = [journals[k] for k in kept], np.asarray(weights)[kept]
         if not journals:
             return out
         ids = np.concatenate([journal.ids for journal in journals])

@@ -188,6 +188,10 @@ def want(learner: Any, pair: Any, job: Job, found: Found, slack: float) -> Wante
     return Wanted(near, named[(named >= 0) & ~here])
 
 
+def near_of(wanted: Wanted) -> Near:
+    return wanted.near
+
+
 def numbers_of(wanted: Wanted) -> Array:
     return wanted.numbers
 

@@ -2,6 +2,7 @@
 
 import mmap
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +38,23 @@ class File:
         return np.array(whole[start:stop])
 
 
-def shards_of(X: Any, y: Any, shard_rows: int) -> list[Any]:
-    """One delayed (rows, labels) for each chunk of X; `rows` and `labels` as they are found."""
+def shards_of(X: Any, y: Any, shard_rows: int, labelled: bool = True) -> list[Any]:
+    """One delayed (rows, labels) for each chunk of X, as they are found; without labels the latter may be None."""
     dask = optional("dask", "dask")
+    if y is None and labelled:
+        raise ValueError("paloma.distributed.fit requires y: labels give the triplets.")
     X, y = _opened(X), _opened(y)
     if _is_frame(X):
         return _of_frame(X, y)
     if isinstance(X, File):
         edges = [*range(0, X.shape[0], shard_rows), X.shape[0]] if X.shape[0] else [0, 0]
         read = dask.delayed(_read_file, pure=False)
-        pieces = [read(X, a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        pieces = [read(X, a, b) for a, b in pairwise(edges)]
     elif _is_array(X):
         if X.ndim != 2:
             raise ValueError(f"X must have 2 dimensions, got {X.ndim}.")
         X = X.rechunk({1: -1})
-        pieces, edges = X.to_delayed().ravel().tolist(), np.cumsum([0, *X.chunks[0]])
+        pieces, edges = X.to_delayed().ravel().tolist(), np.cumsum([0, *X.chunks[0]]).tolist()
     else:
         raise TypeError(
             f"X must be a Dask array or dataframe, or the path of a .npy or Parquet file, got {type(X).__name__}. Rows "
@@ -72,9 +75,9 @@ def _labels(y: Any, edges: Any, n: int) -> list[Any]:
         blocks = y.to_delayed().ravel().tolist()
     elif _is_frame(y):
         blocks = y.to_delayed()
+    elif y is None:
+        return [None] * n
     else:
-        if y is None:
-            raise ValueError("paloma.distributed.fit requires y: labels give the triplets.")
         if np.isnan(np.sum(edges)):
             raise ValueError("X has chunks of unknown size: give y as a Dask array of as many chunks, or call "
                              "X.compute_chunk_sizes() first.")  # fmt: skip
@@ -82,7 +85,7 @@ def _labels(y: Any, edges: Any, n: int) -> list[Any]:
         if length != edges[-1]:
             raise ValueError(f"y has {length} labels for {edges[-1]} rows of X.")
         read = dask.delayed(_read_file if isinstance(y, File) else _take, pure=False)
-        spans = zip(edges[:-1], edges[1:], strict=True)
+        spans = pairwise(edges)
         return [read(y, a, b) if isinstance(y, File) else read(np.asarray(y)[a:b]) for a, b in spans]
     if len(blocks) != n:
         raise ValueError(f"y has {len(blocks)} partitions, X has {n}; they must match.")
@@ -93,7 +96,9 @@ def _of_frame(X: Any, y: Any) -> list[Any]:
     dask = optional("dask", "dask")
     if isinstance(y, str):
         if y not in X.columns:
-            raise ValueError(f"The dataframe has no column {y!r} for the labels; it has {', '.join(map(str, X.columns))}.")
+            raise ValueError(
+                f"The dataframe has no column {y!r} for the labels; it has {', '.join(map(str, X.columns))}."
+            )
         split = dask.delayed(_split, pure=False)
         return [split(part, y) for part in X.to_delayed()]
     pair = dask.delayed(_pair, pure=False)
@@ -161,7 +166,7 @@ def read(learner: Any, pair: tuple[Any, Any], number: int, dtype: Any = None) ->
     X, y = pair
     reset = not hasattr(learner, "n_features_in_")
     try:
-        labels = np.asarray(y)
+        labels = np.zeros(X.shape[0], np.int8) if y is None else np.asarray(y)
         if X.shape[0] == 0:
             if len(labels):
                 raise ValueError(f"y has {len(labels)} labels for 0 rows of X.")
