@@ -1,0 +1,97 @@
+"""Slow, obvious NumPy twins of LogDet learning (spec 8). A class code of -1 is class-free, as in reference.py."""
+
+import numpy as np
+
+from reference import Run, start, step_caps
+
+
+def psi(X, triplet, i, j, lam, mu):
+    """{place: A}, place None for U and c for L_c: the step is M^-1 += tau A at each place."""
+    a, b = X[triplet[0]] - X[triplet[1]], X[triplet[0]] - X[triplet[2]]
+    plus, minus = np.outer(a, a), np.outer(b, b)
+    blocks = {None: lam * (plus - minus)}
+    for c, part in ((i, mu * plus), (j, -mu * minus)):
+        if c >= 0:
+            blocks[c] = blocks.get(c, 0.0) + part
+    return {place: A for place, A in blocks.items() if np.any(A)}
+
+
+def slope(matrices, blocks, margin, tau):
+    """g(tau) = m + sum <M(tau), A>, M(tau)^-1 = M^-1 + tau A; None outside the cone."""
+    value = margin
+    for place, A in blocks.items():
+        change = np.eye(len(A)) + tau * matrices[place] @ A
+        values = np.linalg.eigvals(change).real  # of a matrix similar to a symmetric one
+        if values.min() <= 0:
+            return None
+        value += np.trace(np.linalg.solve(change, matrices[place]) @ A)
+    return value
+
+
+def dual_step(matrices, blocks, margin, C, step):
+    """The maximiser of m tau + sum log det(I + tau M A) [- tau^2 / 4C], by bisection of its decreasing derivative."""
+    if not blocks or C == 0.0 or slope(matrices, blocks, margin, 0.0) <= 0.0:
+        return 0.0
+
+    def positive(tau):
+        value = slope(matrices, blocks, margin, tau)
+        return value is not None and value - (tau / (2 * C) if step == "pa2" else 0.0) > 0
+
+    low, high = 0.0, C
+    if step == "pa2":
+        high = 2 * C * slope(matrices, blocks, margin, 0.0)
+    elif positive(C):
+        return C
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if positive(middle) else (low, middle)
+    return 0.5 * (low + high)
+
+
+def run(X, triplets, classes, lam, mu, C, step="pa1", margin=1.0, weights=None, U0=None, *, n_classes=None):
+    """The iterates after `triplets`, in order, each matrix by inverting M^-1 + tau A literally."""
+    X, classes = np.asarray(X, dtype=float), np.asarray(classes)
+    n_classes = int(classes.max(initial=-1)) + 1 if n_classes is None else n_classes
+    U, L = start(X.shape[1], n_classes, U0)
+    matrices = {None: U, **dict(enumerate(L))}
+    taus, es = np.zeros(len(triplets)), np.zeros(len(triplets))
+    caps = step_caps(C, weights, len(triplets))
+    for t, (triplet, (i, j), Ct) in enumerate(zip(triplets, classes, caps, strict=True)):
+        blocks = psi(X, triplet, i, j, lam, mu)
+        es[t] = slope(matrices, blocks, margin, 0.0)
+        taus[t] = dual_step(matrices, blocks, margin, Ct, step)
+        for place, A in blocks.items() if taus[t] else ():
+            M = np.linalg.inv(np.linalg.inv(matrices[place]) + taus[t] * A)
+            matrices[place] = 0.5 * (M + M.T)
+    U = matrices.pop(None)
+    return Run(U, np.array(list(matrices.values())).reshape(L.shape), taus, es)
+
+
+def closed_step(s, delta, margin, C):
+    """The boxed tau of spec 8 with a margin m: the root of m delta tau^2 + (2 delta - m s) tau - (m + s)."""
+    if margin + s <= 0:
+        return 0.0
+    below = 2 * delta - margin * s + np.sqrt(margin**2 * (s**2 + 4 * delta) + 4 * delta**2)
+    return min(C, 2 * (margin + s) / below) if below > 0 else C
+
+
+def careful_run(X, triplets, C, margin=1.0):
+    """The global PA-I learner, one triplet after the other as fast as NumPy honestly goes; keeps the dtype of X."""
+    M = np.eye(X.shape[1], dtype=X.dtype)
+    buffer, taus, es = np.empty_like(M), [], []
+    for p, q, n in np.asarray(triplets).tolist():
+        pair = np.stack([X[p] - X[q], X[p] - X[n]])
+        images = pair.dot(M)  # one product reads M once
+        (alpha, gamma), (_, beta) = images.dot(pair.T).tolist()
+        s, delta = alpha - beta, max(alpha * beta - gamma * gamma, 0.0)
+        tau = closed_step(s, delta, margin, C)
+        taus.append(tau)
+        es.append(margin + s)
+        if not tau:
+            continue
+        factor = tau / (1 + tau * s - tau * tau * delta)
+        cross = -factor * tau * gamma
+        coefficients = np.array([[factor * (tau * beta - 1), cross], [cross, factor * (1 + tau * alpha)]], X.dtype)
+        np.dot(images.T, coefficients.dot(images), out=buffer)
+        np.add(M, buffer, out=M)
+    return Run(M, np.empty((0, *M.shape)), np.array(taus), np.array(es))
