@@ -42,7 +42,7 @@ def dual_step(matrices, blocks, margin, C, step):
         high = 2 * C * slope(matrices, blocks, margin, 0.0)
     elif positive(C):
         return C
-    for _ in range(200):
+    for _ in range(100):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if positive(middle) else (low, middle)
     return 0.5 * (low + high)
@@ -68,15 +68,23 @@ def run(X, triplets, classes, lam, mu, C, step="pa1", margin=1.0, weights=None, 
 
 
 def closed_step(s, delta, margin, C):
-    """The boxed tau of spec 8 with a margin m: the root of m delta tau^2 + (2 delta - m s) tau - (m + s)."""
+    """The boxed tau of spec 8 with a margin m: the root of m delta tau^2 + (2 delta - m s) tau - (m + s).
+
+    Its denominator 2 delta - m s + root, root^2 = m^2 (s^2 + 4 delta) + 4 delta^2, cancels for s > 0 unless rewritten.
+    """
     if margin + s <= 0:
         return 0.0
-    below = 2 * delta - margin * s + np.sqrt(margin**2 * (s**2 + 4 * delta) + 4 * delta**2)
+    root = np.sqrt(margin**2 * (s**2 + 4 * delta) + 4 * delta**2)
+    below = 2 * delta + (4 * delta * (margin**2 + delta) / (root + margin * s) if s > 0 else root - margin * s)
     return min(C, 2 * (margin + s) / below) if below > 0 else C
 
 
 def careful_run(X, triplets, C, margin=1.0):
-    """The global PA-I learner, one triplet after the other as fast as NumPy honestly goes; keeps the dtype of X."""
+    """The global PA-I learner, one triplet after the other as fast as NumPy honestly goes; keeps the dtype of X.
+
+    The boxed update with its square completed: M - t / (1 + t alpha) uu' + t (1 + t alpha) / Delta ww', where
+    w = v - t gamma / (1 + t alpha) u; the brackets of the box cancel where triplets contradict each other.
+    """
     M = np.eye(X.shape[1], dtype=X.dtype)
     buffer, taus, es = np.empty_like(M), [], []
     for p, q, n in np.asarray(triplets).tolist():
@@ -84,14 +92,13 @@ def careful_run(X, triplets, C, margin=1.0):
         images = pair.dot(M)  # one product reads M once
         (alpha, gamma), (_, beta) = images.dot(pair.T).tolist()
         s, delta = alpha - beta, max(alpha * beta - gamma * gamma, 0.0)
-        tau = closed_step(s, delta, margin, C)
-        taus.append(tau)
+        t = closed_step(s, delta, margin, C)
+        taus.append(t)
         es.append(margin + s)
-        if not tau:
+        if not t:
             continue
-        factor = tau / (1 + tau * s - tau * tau * delta)
-        cross = -factor * tau * gamma
-        coefficients = np.array([[factor * (tau * beta - 1), cross], [cross, factor * (1 + tau * alpha)]], X.dtype)
-        np.dot(images.T, coefficients.dot(images), out=buffer)
+        images[1] -= t * gamma / (1 + t * alpha) * images[0]
+        weights = np.array([-t / (1 + t * alpha), t * (1 + t * alpha) / (1 + t * s - t * t * delta)], X.dtype)
+        np.dot(images.T * weights, images, out=buffer)
         np.add(M, buffer, out=M)
     return Run(M, np.empty((0, *M.shape)), np.array(taus), np.array(es))
