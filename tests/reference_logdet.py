@@ -79,26 +79,32 @@ def closed_step(s, delta, margin, C):
     return min(C, 2 * (margin + s) / below) if below > 0 else C
 
 
-def careful_run(X, triplets, C, margin=1.0):
+def careful_run(X, triplets, C, margin=1.0, *, by_products=False):
     """The global PA-I learner, one triplet after the other as fast as NumPy honestly goes; keeps the dtype of X.
 
     The boxed update with its square completed: M - t / (1 + t alpha) uu' + t (1 + t alpha) / Delta ww', where
     w = v - t gamma / (1 + t alpha) u; the brackets of the box cancel where triplets contradict each other.
+    Rank-one updates in place into a kept buffer, as in reference.py; or, `by_products`, both by one matrix product.
     """
     M = np.eye(X.shape[1], dtype=X.dtype)
     buffer, taus, es = np.empty_like(M), [], []
     for p, q, n in np.asarray(triplets).tolist():
-        pair = np.stack([X[p] - X[q], X[p] - X[n]])
-        images = pair.dot(M)  # one product reads M once
-        (alpha, gamma), (_, beta) = images.dot(pair.T).tolist()
+        a, b = X[p] - X[q], X[p] - X[n]
+        u, v = np.stack([a, b]).dot(M) if by_products else (M.dot(a), M.dot(b))
+        alpha, beta, gamma = float(a.dot(u)), float(b.dot(v)), float(a.dot(v))
         s, delta = alpha - beta, max(alpha * beta - gamma * gamma, 0.0)
         t = closed_step(s, delta, margin, C)
         taus.append(t)
         es.append(margin + s)
         if not t:
             continue
-        images[1] -= t * gamma / (1 + t * alpha) * images[0]
+        w = v - X.dtype.type(t * gamma / (1 + t * alpha)) * u
         weights = np.array([-t / (1 + t * alpha), t * (1 + t * alpha) / (1 + t * s - t * t * delta)], X.dtype)
-        np.dot(images.T * weights, images, out=buffer)
-        np.add(M, buffer, out=M)
+        if by_products:
+            rows = np.stack([u, w])
+            np.add(M, np.dot(rows.T * weights, rows, out=buffer), out=M)
+            continue
+        for x, weight in ((u, weights[0]), (w, weights[1])):
+            np.multiply((weight * x)[:, None], x, out=buffer)
+            np.add(M, buffer, out=M)
     return Run(M, np.empty((0, *M.shape)), np.array(taus), np.array(es))

@@ -94,8 +94,9 @@ def test_any_split_gives_the_same_model(cuts, lam, block):
     assert_same_iterates(model, expected_on_the_fixed_stream(lam, "pa1", 5.0))
 
 
-def test_the_benchmarks_twin_is_the_literal_one():
-    careful = careful_run(STREAM.X, STREAM.triplets, 0.3)
+@pytest.mark.parametrize("by_products", [False, True])
+def test_the_benchmarks_twins_are_the_literal_one(by_products):
+    careful = careful_run(STREAM.X, STREAM.triplets, 0.3, by_products=by_products)
     literal = run(STREAM.X, STREAM.triplets, STREAM.class_free, 1.0, 0.0, 0.3)
     assert_close(careful.U, literal.U)
     assert_close(careful.tau[literal.tau > 0], literal.tau[literal.tau > 0])
