@@ -43,7 +43,10 @@ AVERAGE_EVERY = 1024
 
 @dataclass(frozen=True)
 class Parts:
-    """A learner: one choice on each axis, and the two numbers of the step."""
+    """A learner: one choice on each axis, and the two numbers of the step.
+
+    `path` chooses how a stretch of triplets is learnt where that is not by inner products (LogDet).
+    """
 
     measure: Measure
     locality: Locality
@@ -51,6 +54,7 @@ class Parts:
     psd: Psd
     C: float
     margin: float
+    path: Callable[..., tuple[Callable[..., Any], int]] | None = None
 
 
 @dataclass
@@ -103,7 +107,7 @@ def learn(
         return Tally()
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
-    one, size = _path(parts, stream, block)
+    one, size = (parts.path or _path)(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
