@@ -47,6 +47,7 @@ def test_weights_are_those_of_the_plain_recursion(beta, kind, who):
     mask = {"all": None, "rounds": rng.random(300) < 0.5, "experts": rng.random((300, 4)) < 0.5}[who]
     full = np.ones((300, 4)) if mask is None else np.broadcast_to(mask.reshape(300, -1), (300, 4))
     hedge = Hedge(4, beta)
+    assert hedge.play(losses[:0], None if mask is None else mask[:0]).shape == (0, 4)
     before = hedge.play(losses, mask)
     expected = plain(losses, beta, full)
     assert np.allclose(before, expected[:-1], rtol=1e-10, atol=1e-300)

@@ -89,7 +89,8 @@ class Hedge:
         """
         charged = np.asarray(losses, np.float64)
         if taking_part is not None:
-            charged = charged * np.asarray(taking_part).reshape(len(charged), -1)
+            mask = np.asarray(taking_part)
+            charged = charged * (mask[:, None] if mask.ndim == 1 else mask)
         sums = np.cumsum(np.vstack([self.losses, charged]), axis=0)
         weights = np.exp(log_softmax(self.log_betas(len(charged))[:, None] * sums[:-1], axis=1))
         self._remember(weights)

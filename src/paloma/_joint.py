@@ -1,0 +1,248 @@
+"""Several modalities, each a metric on its own columns, weighed by Hedge (spec.md 5).
+
+A round: f_r = d_r(p, p+) - d_r(p, p-), f = sum_r theta_r f_r. If f + gate > 0, every modality with f_r >= 0 is
+discounted and takes a step on its own loss m + f_r. A gate of infinity is always open: then the modalities do not see
+each other, and each is learnt by the loop of `paloma._learner`. Else a block is learnt as there, pair values and Gram
+matrices of all modalities first, and one sweep that decides on each round from all of them.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._hedge import Hedge
+from ._kernels.joint import is_open, joint_sweep, rank_stream
+from ._kernels.scratch import Scratch
+from ._learner import (
+    STREAM_CHUNK,
+    Parts,
+    Stream,
+    Tally,
+    _aggressiveness,
+    _candidate_codes,
+    _constrained_block,
+    _distinct_pairs,
+    _inner,
+    _psi,
+    auto_blocks,
+    learn,
+)
+from ._representation import Dense, gram, segments_of
+from ._validation import read_only
+
+Array = NDArray[Any]
+# Pairs in a block where classes have matrices of their own, so that each is worth touching.
+LOCAL_PAIRS = 512
+
+
+@dataclass(frozen=True)
+class JointParts(Parts):
+    """Further choices: the gate, Hedge's discount, and for factors whether steps are plain online gradient."""
+
+    gate: float = np.inf
+    beta: float | str = "auto"
+    plain: bool = False
+
+
+@dataclass
+class Modalities:
+    """The matrices of all modalities, which stand to `learn` for those of one.
+
+    columns, factors : of X, for each modality; states : U and L of each, or one that holds the factors W of all, side
+    by side, where `rank` is given.
+    """
+
+    columns: list[Array]
+    factors: list[float]
+    states: list[Dense]
+    hedge: Hedge
+    rank: int | None = None
+
+    def project(self) -> None:
+        for state in self.states:
+            state.project()
+
+    def average(self, rate: float) -> None:
+        for state in self.states:
+            state.average(rate)
+
+    def settle(self) -> None:
+        for state in self.states:
+            state.settle()
+
+    @property
+    def bounds(self) -> Array:
+        """Where the columns of each modality begin, side by side; and the end."""
+        return np.cumsum([0, *map(len, self.columns)])
+
+
+def select(X: Array, columns: Array) -> Array:
+    """Columns of X, C-ordered; X itself where they are all of them."""
+    if len(columns) == X.shape[1] and np.array_equal(columns, np.arange(X.shape[1])):
+        return X
+    return np.take(X, columns, axis=1)
+
+
+@dataclass
+class Rounds:
+    """What each modality did in each triplet of a stream: (n, m) step sizes, and margin - z before the steps."""
+
+    tau: Array
+    gaps: Array
+
+
+def learn_modalities(
+    parts: JointParts,
+    modalities: Modalities,
+    stream: Stream,
+    *,
+    block: int | str,
+    seen: int,
+    averaging: Callable[[int], float] | None,
+    advance: Callable[[float, float], Any] | None,
+) -> Tally:
+    """Learn a stream on all modalities; see `paloma._learner.learn`. `averaging` may depend on `n` alone."""
+    n, m = len(stream.triplets), len(modalities.columns)
+    rounds = Rounds(np.zeros((n, m)), np.zeros((n, m)))
+    modalities.hedge.beta = parts.beta
+    learner = partial(learn, parts, block=block, seen=seen, averaging=averaging)
+    if parts.gate < np.inf or modalities.rank is not None:
+        path = _path(parts, modalities, stream, rounds, block)
+        return learner(modalities, stream, advance=advance, path=path)
+    part = None if advance is None else lambda steps, loss: advance(steps / m, loss)
+    for r, state in enumerate(modalities.states):
+        tau, gaps, X = np.zeros(n), np.zeros(n), select(stream.X, modalities.columns[r])
+        factor = modalities.factors[r]
+        learner(state, Stream(X, stream.triplets, stream.codes, factor, stream.weight, tau, gaps=gaps), advance=part)
+        rounds.tau[:, r], rounds.gaps[:, r] = tau, gaps
+    loss, updates = _reckon(parts, modalities, stream, rounds, slice(0, n), np.ones(n, np.bool_))
+    return Tally(n, updates, loss)
+
+
+def _reckon(
+    parts: JointParts, modalities: Modalities, stream: Stream, rounds: Rounds, part: slice, opened: Array
+) -> tuple[float, int]:
+    """Hedge's discounts after a stretch of rounds; the hinge loss of the weighed metric, and rounds with a step.
+
+    A triplet of weight 0 discounts nobody.
+    """
+    f = rounds.gaps[part] - parts.margin
+    theta = modalities.hedge.play(f >= 0, opened & (_aggressiveness(parts, stream, part.start, part.stop) > 0))
+    loss = np.maximum(parts.margin + (theta * f).sum(axis=1), 0.0).sum()
+    return float(loss), int((rounds.tau[part] != 0).any(axis=1).sum())
+
+
+def _path(
+    parts: JointParts, modalities: Modalities, stream: Stream, rounds: Rounds, block: int | str
+) -> tuple[Callable[..., Any], int]:
+    """How to learn a stretch of triplets jointly, and how many at a time."""
+    if modalities.rank is not None:
+        return partial(_rank_block, rounds=rounds), STREAM_CHUNK
+    if parts.psd.sequential:
+        return partial(_joint_constrained_block, rounds=rounds), 64
+    one = partial(_joint_block, rounds=rounds, scratches=[Scratch() for _ in modalities.columns])
+    if block != "auto":
+        return one, int(block)
+    head = stream.triplets[: STREAM_CHUNK // 64]
+    pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
+    room = LOCAL_PAIRS if parts.locality.is_local else auto_blocks(max(map(len, modalities.columns)), 1)[0]
+    return one, max(1, int(room / pairs))
+
+
+def _streams(modalities: Modalities, stream: Stream, part: slice) -> list[Stream]:
+    """A stretch of the stream as each modality sees it: the rows it needs, in the modality's columns."""
+    numbers, triplets = np.unique(stream.triplets[part], return_inverse=True)
+    rows, triplets = stream.X[numbers], triplets.reshape(-1, 3)
+    codes = None if stream.codes is None else stream.codes[numbers]
+    weight = None if stream.weight is None else stream.weight[part]
+    return [
+        Stream(read_only(select(rows, columns)), triplets, codes, factor, weight)
+        for columns, factor in zip(modalities.columns, modalities.factors, strict=True)
+    ]
+
+
+def _joint_block(
+    parts: JointParts,
+    modalities: Modalities,
+    stream: Stream,
+    start: int,
+    stop: int,
+    rounds: Rounds,
+    scratches: list[Scratch],
+) -> tuple[float, int]:
+    """Triplets start to stop of all modalities by the exact blocked algorithm of spec.md 10."""
+    part, hedge = slice(start, stop), modalities.hedge
+    inside = _streams(modalities, stream, part)
+    triplets = inside[0].triplets
+    anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, inside[0], triplets))
+    segments = segments_of(codes) if parts.locality.mu else []
+    lam, mu, n, m = parts.locality.lam, parts.locality.mu, len(codes), len(inside)
+    grams = scratches[0].take("grams", (m, n, n), stream.X.dtype)
+    values, norms, net = np.zeros((m, n)), np.empty((m, stop - start, 3)), np.zeros((m, n))
+    rows = []
+    for r, (one, state, scratch) in enumerate(zip(inside, modalities.states, scratches, strict=True)):
+        left, _ = parts.measure.factors(one.X, anchors, candidates, one.factor, scratch)
+        values[r] = mu * state.local_values(left, left, segments, scratch)
+        if lam:
+            values[r] += lam * state.shared_values(left, left, scratch)
+        norms[r] = parts.measure.norms(one.X, triplets, one.factor)
+        gram(left, grams[r])
+        rows.append(left)
+    opened = np.empty(stop - start, np.bool_)
+    joint_sweep(
+        grams, lam * lam, mu * mu, codes, members, norms, values, parts.margin,
+        _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, parts.gate,
+        hedge.log_betas(stop - start), hedge.losses.copy(), rounds.tau[part], net, rounds.gaps[part], opened,
+    )  # fmt: skip
+    for left, state, weight, scratch in zip(rows, modalities.states, net, scratches, strict=True):
+        if lam and weight.any():
+            state.move_shared(left, left, lam * weight, scratch)
+        if mu and weight.any():
+            state.move_local(left, left, segments, mu * weight, scratch)
+    return _reckon(parts, modalities, stream, rounds, part, opened)
+
+
+def _joint_constrained_block(
+    parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
+) -> tuple[float, int]:
+    """Triplets start to stop one by one, every step ending inside the cone."""
+    part, n, hedge = slice(start, stop), stop - start, modalities.hedge
+    inside, opened = _streams(modalities, stream, part), np.zeros(n, np.bool_)
+    for one in inside:
+        one.tau = np.zeros(n)
+    codes = _candidate_codes(parts, inside[0], inside[0].triplets)
+    slots = [state.ensure(codes) for state in modalities.states]
+    C, margin = _aggressiveness(parts, stream, start, stop), parts.margin
+    sums, log_betas, gaps = hedge.losses.copy(), hedge.log_betas(n), rounds.gaps[part]
+    for t, triplet in enumerate(inside[0].triplets):
+        for r, (state, one) in enumerate(zip(modalities.states, inside, strict=True)):
+            gaps[t, r] = margin + _inner(_psi(parts.locality, state, one, triplet, *slots[r][t]))
+        opened[t] = is_open(gaps[t], margin, parts.gate, log_betas[t], sums)
+        if opened[t]:
+            sums += (gaps[t] >= margin) & (C[t] > 0)
+            for state, one in zip(modalities.states, inside, strict=True):
+                _constrained_block(parts, state, one, t, t + 1)
+    rounds.tau[part] = np.transpose([one.tau for one in inside])
+    return _reckon(parts, modalities, stream, rounds, part, opened)
+
+
+def _rank_block(
+    parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
+) -> tuple[float, int]:
+    """Triplets start to stop by online gradient on the factors of all modalities."""
+    part, hedge, state = slice(start, stop), modalities.hedge, modalities.states[0]
+    triplets = stream.triplets[part]
+    factors = np.repeat(modalities.factors, np.diff(modalities.bounds)).astype(stream.X.dtype)
+    opened = np.empty(stop - start, np.bool_)
+    slots = state.ensure(_candidate_codes(parts, stream, triplets))
+    rank_stream(
+        stream.X, np.concatenate(modalities.columns), modalities.bounds, factors, triplets, slots,
+        _aggressiveness(parts, stream, start, stop), parts.locality.lam, parts.locality.mu, state.shared, state.stack,
+        parts.margin, parts.plain, parts.step.code, parts.step.constants, parts.gate,
+        hedge.log_betas(stop - start), hedge.losses.copy(), rounds.tau[part], rounds.gaps[part], opened,
+    )  # fmt: skip
+    return _reckon(parts, modalities, stream, rounds, part, opened)
