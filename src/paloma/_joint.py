@@ -130,10 +130,15 @@ def _reckon(
 
     A triplet of weight 0 discounts nobody.
     """
-    f = rounds.gaps[part] - parts.margin
-    theta = modalities.hedge.play(f >= 0, opened & (_aggressiveness(parts, stream, part.start, part.stop) > 0))
-    loss = np.maximum(parts.margin + (theta * f).sum(axis=1), 0.0).sum()
+    gaps, charged = rounds.gaps[part], _aggressiveness(parts, stream, part.start, part.stop) > 0
+    theta = modalities.hedge.play(gaps >= parts.margin - _tie(parts, stream), opened & charged)
+    loss = np.maximum((theta * gaps).sum(axis=1), 0.0).sum()
     return float(loss), int((rounds.tau[part] != 0).any(axis=1).sum())
+
+
+def _tie(parts: JointParts, stream: Stream) -> float:
+    """Differences of distances up to this are rounding: a mistake, and no reason to open the gate."""
+    return float(parts.margin * np.finfo(stream.X.dtype).eps ** (2 / 3))
 
 
 def _path(
@@ -194,7 +199,7 @@ def _joint_block(
         rows.append(left)
     opened = np.empty(stop - start, np.bool_)
     joint_sweep(
-        grams, lam * lam, mu * mu, codes, members, norms, values, parts.margin,
+        grams, lam * lam, mu * mu, codes, members, norms, values, parts.margin, _tie(parts, stream),
         _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, parts.gate,
         hedge.log_betas(stop - start), hedge.losses.copy(), rounds.tau[part], net, rounds.gaps[part], opened,
     )  # fmt: skip
@@ -216,14 +221,14 @@ def _joint_constrained_block(
         one.tau = np.zeros(n)
     codes = _candidate_codes(parts, inside[0], inside[0].triplets)
     slots = [state.ensure(codes) for state in modalities.states]
-    C, margin = _aggressiveness(parts, stream, start, stop), parts.margin
+    C, margin, tie = _aggressiveness(parts, stream, start, stop), parts.margin, _tie(parts, stream)
     sums, log_betas, gaps = hedge.losses.copy(), hedge.log_betas(n), rounds.gaps[part]
     for t, triplet in enumerate(inside[0].triplets):
         for r, (state, one) in enumerate(zip(modalities.states, inside, strict=True)):
             gaps[t, r] = margin + _inner(_psi(parts.locality, state, one, triplet, *slots[r][t]))
-        opened[t] = is_open(gaps[t], margin, parts.gate, log_betas[t], sums)
+        opened[t] = is_open(gaps[t], margin, tie, parts.gate, log_betas[t], sums)
         if opened[t]:
-            sums += (gaps[t] >= margin) & (C[t] > 0)
+            sums += (gaps[t] >= margin - tie) & (C[t] > 0)
             for state, one in zip(modalities.states, inside, strict=True):
                 _constrained_block(parts, state, one, t, t + 1)
     rounds.tau[part] = np.transpose([one.tau for one in inside])
@@ -242,7 +247,7 @@ def _rank_block(
     rank_stream(
         stream.X, np.concatenate(modalities.columns), modalities.bounds, factors, triplets, slots,
         _aggressiveness(parts, stream, start, stop), parts.locality.lam, parts.locality.mu, state.shared, state.stack,
-        parts.margin, parts.plain, parts.step.code, parts.step.constants, parts.gate,
+        parts.margin, _tie(parts, stream), parts.plain, parts.step.code, parts.step.constants, parts.gate,
         hedge.log_betas(stop - start), hedge.losses.copy(), rounds.tau[part], rounds.gaps[part], opened,
     )  # fmt: skip
     return _reckon(parts, modalities, stream, rounds, part, opened)

@@ -14,8 +14,8 @@ from .sweep import spread
 
 
 @inlined
-def _is_open(gaps, margin, gate, log_beta, sums):
-    """Whether sum_r theta_r f_r + gate > 0, f_r = gaps[r] - margin."""
+def _is_open(gaps, margin, tie, gate, log_beta, sums):
+    """Whether sum_r theta_r f_r + gate > tie, f_r = gaps[r] - margin."""
     top = -math.inf
     for r in range(sums.shape[0]):
         top = max(top, log_beta * sums[r])
@@ -24,19 +24,19 @@ def _is_open(gaps, margin, gate, log_beta, sums):
         theta = math.exp(log_beta * sums[r] - top)
         total += theta
         combined += theta * (gaps[r] - margin)
-    return combined + gate * total > 0.0
+    return combined + gate * total > tie * total
 
 
 @kernel
-def is_open(gaps, margin, gate, log_beta, sums):
+def is_open(gaps, margin, tie, gate, log_beta, sums):
     """`_is_open`, for a loop outside the kernels."""
-    return _is_open(gaps, margin, gate, log_beta, sums)
+    return _is_open(gaps, margin, tie, gate, log_beta, sums)
 
 
 @kernel
 def joint_sweep(
-    grams, lam2, mu2, classes, triplets, norms, values, margin, C, code, constants, gate, log_betas, sums, tau, weight,
-    gaps, opened
+    grams, lam2, mu2, classes, triplets, norms, values, margin, tie, C, code, constants, gate, log_betas, sums, tau,
+    weight, gaps, opened
 ):  # fmt: skip
     """`sweep` of m modalities over one list of pairs, for distances.
 
@@ -48,12 +48,12 @@ def joint_sweep(
         for r in range(sums.shape[0]):
             gaps[t, r] = margin + (values[r, k] - values[r, b])
             tau[t, r] = 0.0
-        opened[t] = _is_open(gaps[t], margin, gate, log_betas[t], sums)
+        opened[t] = _is_open(gaps[t], margin, tie, gate, log_betas[t], sums)
         if not opened[t]:
             continue
         i, j = classes[k], classes[b]
         for r in range(sums.shape[0]):
-            if C[t] > 0.0 and gaps[t, r] >= margin:
+            if C[t] > 0.0 and gaps[t, r] >= margin - tie:
                 sums[r] += 1.0
             norm = squared_norm(lam2, mu2, i, j, norms[r, t, 0], norms[r, t, 1], norms[r, t, 2])
             step = step_size(code, gaps[t, r], norm, C[t], constants[0], constants[1])
@@ -67,8 +67,8 @@ def joint_sweep(
 
 @kernel
 def rank_stream(
-    X, columns, bounds, factors, triplets, slots, C, lam, mu, W, L, margin, plain, code, constants, gate, log_betas,
-    sums, tau, gaps, opened
+    X, columns, bounds, factors, triplets, slots, C, lam, mu, W, L, margin, tie, plain, code, constants, gate,
+    log_betas, sums, tau, gaps, opened
 ):  # fmt: skip
     """Factors of p.s.d. metrics by online gradient, one triplet after the other, in place (spec.md 5, LOMDML).
 
@@ -97,11 +97,11 @@ def rank_stream(
             gaps[t, r] = margin + value
             parts[r, 0] = norm
             tau[t, r] = 0.0
-        opened[t] = _is_open(gaps[t], margin, gate, log_betas[t], sums)
+        opened[t] = _is_open(gaps[t], margin, tie, gate, log_betas[t], sums)
         if not opened[t]:
             continue
         for r in range(m):
-            if C[t] > 0.0 and gaps[t, r] >= margin:
+            if C[t] > 0.0 and gaps[t, r] >= margin - tie:
                 sums[r] += 1.0
             norm = parts[r, 0]
             if plain:

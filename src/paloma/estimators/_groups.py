@@ -11,6 +11,8 @@ Array = NDArray[Any]
 def column_groups(groups: Any, d: int, names: Any = None) -> dict[str, Array]:
     """{name: column numbers} of a `groups` parameter, for X with d columns, called `names` if it is a frame.
 
+    In a dict slice(0, 0) is no group: a ColumnTransformer lists in this way what it dropped.
+
     Examples
     --------
     >>> column_groups([("shape", slice(0, 2)), ("colour", [2, -1])], 4)
@@ -20,12 +22,19 @@ def column_groups(groups: Any, d: int, names: Any = None) -> dict[str, Array]:
         return {"all": np.arange(d)}
     if isinstance(groups, str | bytes) or not hasattr(groups, "__iter__"):
         raise TypeError(f"groups must be a list of column selections, a dict of them, or None; got {groups!r}.")
-    pairs = list(groups.items()) if isinstance(groups, dict) else [_named(k, group) for k, group in enumerate(groups)]
+    if isinstance(groups, dict):
+        pairs = [(name, part) for name, part in groups.items() if not _dropped(part)]
+    else:
+        pairs = [_named(k, group) for k, group in enumerate(groups)]
     if not pairs:
         raise ValueError("groups must hold at least one selection of columns, got none.")
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError(f"groups must have different names, got {[name for name, _ in pairs]}.")
     return {name: _numbers(name, selection, d, names) for name, selection in pairs}
+
+
+def _dropped(selection: Any) -> bool:
+    return isinstance(selection, slice) and selection == slice(0, 0)
 
 
 def _named(k: int, group: Any) -> tuple[str, Any]:
