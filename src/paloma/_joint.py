@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._hedge import Hedge
-from ._kernels.joint import is_open, joint_sweep, rank_stream
+from ._kernels.joint import joint_sweep, rank_stream, weighed
 from ._kernels.scratch import Scratch
 from ._learner import (
     STREAM_CHUNK,
@@ -28,15 +28,14 @@ from ._learner import (
     _distinct_pairs,
     _inner,
     _psi,
-    auto_blocks,
     learn,
 )
 from ._representation import Dense, gram, segments_of
 from ._validation import read_only
 
 Array = NDArray[Any]
-# Pairs in a block where classes have matrices of their own, so that each is worth touching.
-LOCAL_PAIRS = 512
+# Pairs in a block: enough that gathering them is little beside learning them (measured at d = 16 and 384).
+PAIRS = 512
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,11 @@ class Modalities:
         for state in self.states:
             state.settle()
 
+    def independent(self, parts: "JointParts") -> bool:
+        """Whether modalities do not see each other: the gate is always open, or shut only where no step is due."""
+        idle = len(self.columns) == 1 and parts.gate >= parts.margin and parts.step.name != "logistic"
+        return self.rank is None and (idle or parts.gate == np.inf)
+
     @property
     def bounds(self) -> Array:
         """Where the columns of each modality begin, side by side; and the end."""
@@ -89,10 +93,16 @@ def select(X: Array, columns: Array) -> Array:
 
 @dataclass
 class Rounds:
-    """What each modality did in each triplet of a stream: (n, m) step sizes, and margin - z before the steps."""
+    """What each modality did in each triplet of a stream: (n, m) step sizes, and margin - z before the steps.
+
+    opened : rounds in which the gate was open; log_betas, sums : discounts to come, and mistakes so far.
+    """
 
     tau: Array
     gaps: Array
+    opened: Array
+    log_betas: Array
+    sums: Array
 
 
 def learn_modalities(
@@ -106,34 +116,35 @@ def learn_modalities(
     advance: Callable[[float, float], Any] | None,
 ) -> Tally:
     """Learn a stream on all modalities; see `paloma._learner.learn`. `averaging` may depend on `n` alone."""
-    n, m = len(stream.triplets), len(modalities.columns)
-    rounds = Rounds(np.zeros((n, m)), np.zeros((n, m)))
-    modalities.hedge.beta = parts.beta
+    n, hedge = len(stream.triplets), modalities.hedge
+    shape = (n, len(modalities.columns))
+    hedge.beta = parts.beta
+    rounds = Rounds(np.zeros(shape), np.zeros(shape), np.ones(n, np.bool_), hedge.log_betas(n), hedge.losses.copy())
     learner = partial(learn, parts, block=block, seen=seen, averaging=averaging)
-    if parts.gate < np.inf or modalities.rank is not None:
+    if modalities.independent(parts):
+        _learn_apart(learner, modalities, stream, rounds, advance)
+    else:
         path = _path(parts, modalities, stream, rounds, block)
-        return learner(modalities, stream, advance=advance, path=path)
+        tally = learner(modalities, stream, advance=advance, path=path)
+    charged = _aggressiveness(parts, stream, 0, n) > 0  # a triplet of weight 0 discounts nobody
+    theta = hedge.play(rounds.gaps >= parts.margin - _tie(parts, stream), rounds.opened & charged)
+    if modalities.independent(parts):
+        loss = float(np.maximum((theta * rounds.gaps).sum(axis=1), 0.0).sum())
+        tally = Tally(n, int((rounds.tau != 0).any(axis=1).sum()), loss)
+    return tally
+
+
+def _learn_apart(
+    learner: Callable[..., Tally], modalities: Modalities, stream: Stream, rounds: Rounds, advance: Any
+) -> None:
+    """Each modality by itself: the gate is always open."""
+    n, m = rounds.tau.shape
     part = None if advance is None else lambda steps, loss: advance(steps / m, loss)
     for r, state in enumerate(modalities.states):
         tau, gaps, X = np.zeros(n), np.zeros(n), select(stream.X, modalities.columns[r])
         factor = modalities.factors[r]
         learner(state, Stream(X, stream.triplets, stream.codes, factor, stream.weight, tau, gaps=gaps), advance=part)
         rounds.tau[:, r], rounds.gaps[:, r] = tau, gaps
-    loss, updates = _reckon(parts, modalities, stream, rounds, slice(0, n), np.ones(n, np.bool_))
-    return Tally(n, updates, loss)
-
-
-def _reckon(
-    parts: JointParts, modalities: Modalities, stream: Stream, rounds: Rounds, part: slice, opened: Array
-) -> tuple[float, int]:
-    """Hedge's discounts after a stretch of rounds; the hinge loss of the weighed metric, and rounds with a step.
-
-    A triplet of weight 0 discounts nobody.
-    """
-    gaps, charged = rounds.gaps[part], _aggressiveness(parts, stream, part.start, part.stop) > 0
-    theta = modalities.hedge.play(gaps >= parts.margin - _tie(parts, stream), opened & charged)
-    loss = np.maximum((theta * gaps).sum(axis=1), 0.0).sum()
-    return float(loss), int((rounds.tau[part] != 0).any(axis=1).sum())
 
 
 def _tie(parts: JointParts, stream: Stream) -> float:
@@ -154,8 +165,7 @@ def _path(
         return one, int(block)
     head = stream.triplets[: STREAM_CHUNK // 64]
     pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
-    room = LOCAL_PAIRS if parts.locality.is_local else auto_blocks(max(map(len, modalities.columns)), 1)[0]
-    return one, max(1, int(room / pairs))
+    return one, max(1, int(PAIRS / pairs))
 
 
 def _streams(modalities: Modalities, stream: Stream, part: slice) -> list[Stream]:
@@ -180,7 +190,7 @@ def _joint_block(
     scratches: list[Scratch],
 ) -> tuple[float, int]:
     """Triplets start to stop of all modalities by the exact blocked algorithm of spec.md 10."""
-    part, hedge = slice(start, stop), modalities.hedge
+    part = slice(start, stop)
     inside = _streams(modalities, stream, part)
     triplets = inside[0].triplets
     anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, inside[0], triplets))
@@ -197,57 +207,56 @@ def _joint_block(
         norms[r] = parts.measure.norms(one.X, triplets, one.factor)
         gram(left, grams[r])
         rows.append(left)
-    opened = np.empty(stop - start, np.bool_)
-    joint_sweep(
+    loss, updates = joint_sweep(
         grams, lam * lam, mu * mu, codes, members, norms, values, parts.margin, _tie(parts, stream),
         _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, parts.gate,
-        hedge.log_betas(stop - start), hedge.losses.copy(), rounds.tau[part], net, rounds.gaps[part], opened,
+        rounds.log_betas[part], rounds.sums, rounds.tau[part], net, rounds.gaps[part], rounds.opened[part],
     )  # fmt: skip
     for left, state, weight, scratch in zip(rows, modalities.states, net, scratches, strict=True):
         if lam and weight.any():
             state.move_shared(left, left, lam * weight, scratch)
         if mu and weight.any():
             state.move_local(left, left, segments, mu * weight, scratch)
-    return _reckon(parts, modalities, stream, rounds, part, opened)
+    return loss, updates
 
 
 def _joint_constrained_block(
     parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
 ) -> tuple[float, int]:
     """Triplets start to stop one by one, every step ending inside the cone."""
-    part, n, hedge = slice(start, stop), stop - start, modalities.hedge
-    inside, opened = _streams(modalities, stream, part), np.zeros(n, np.bool_)
+    part, n = slice(start, stop), stop - start
+    inside, gaps, opened = _streams(modalities, stream, part), rounds.gaps[part], rounds.opened[part]
     for one in inside:
         one.tau = np.zeros(n)
     codes = _candidate_codes(parts, inside[0], inside[0].triplets)
     slots = [state.ensure(codes) for state in modalities.states]
     C, margin, tie = _aggressiveness(parts, stream, start, stop), parts.margin, _tie(parts, stream)
-    sums, log_betas, gaps = hedge.losses.copy(), hedge.log_betas(n), rounds.gaps[part]
+    loss = 0.0
     for t, triplet in enumerate(inside[0].triplets):
         for r, (state, one) in enumerate(zip(modalities.states, inside, strict=True)):
             gaps[t, r] = margin + _inner(_psi(parts.locality, state, one, triplet, *slots[r][t]))
-        opened[t] = is_open(gaps[t], margin, tie, parts.gate, log_betas[t], sums)
+        combined = weighed(gaps[t], rounds.log_betas[start + t], rounds.sums)
+        loss += max(combined, 0.0)
+        opened[t] = combined - margin + parts.gate > tie
         if opened[t]:
-            sums += (gaps[t] >= margin - tie) & (C[t] > 0)
+            rounds.sums += (gaps[t] >= margin - tie) & (C[t] > 0)
             for state, one in zip(modalities.states, inside, strict=True):
                 _constrained_block(parts, state, one, t, t + 1)
     rounds.tau[part] = np.transpose([one.tau for one in inside])
-    return _reckon(parts, modalities, stream, rounds, part, opened)
+    return loss, int((rounds.tau[part] != 0).any(axis=1).sum())
 
 
 def _rank_block(
     parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
 ) -> tuple[float, int]:
     """Triplets start to stop by online gradient on the factors of all modalities."""
-    part, hedge, state = slice(start, stop), modalities.hedge, modalities.states[0]
+    part, state = slice(start, stop), modalities.states[0]
     triplets = stream.triplets[part]
     factors = np.repeat(modalities.factors, np.diff(modalities.bounds)).astype(stream.X.dtype)
-    opened = np.empty(stop - start, np.bool_)
     slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    rank_stream(
+    return rank_stream(
         stream.X, np.concatenate(modalities.columns), modalities.bounds, factors, triplets, slots,
         _aggressiveness(parts, stream, start, stop), parts.locality.lam, parts.locality.mu, state.shared, state.stack,
         parts.margin, _tie(parts, stream), parts.plain, parts.step.code, parts.step.constants, parts.gate,
-        hedge.log_betas(stop - start), hedge.losses.copy(), rounds.tau[part], rounds.gaps[part], opened,
+        rounds.log_betas[part], rounds.sums, rounds.tau[part], rounds.gaps[part], rounds.opened[part],
     )  # fmt: skip
-    return _reckon(parts, modalities, stream, rounds, part, opened)

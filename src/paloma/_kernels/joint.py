@@ -14,8 +14,8 @@ from .sweep import spread
 
 
 @inlined
-def _is_open(gaps, margin, tie, gate, log_beta, sums):
-    """Whether sum_r theta_r f_r + gate > tie, f_r = gaps[r] - margin."""
+def _weighed(gaps, log_beta, sums):
+    """sum_r theta_r gaps[r]."""
     top = -math.inf
     for r in range(sums.shape[0]):
         top = max(top, log_beta * sums[r])
@@ -23,14 +23,14 @@ def _is_open(gaps, margin, tie, gate, log_beta, sums):
     for r in range(sums.shape[0]):
         theta = math.exp(log_beta * sums[r] - top)
         total += theta
-        combined += theta * (gaps[r] - margin)
-    return combined + gate * total > tie * total
+        combined += theta * gaps[r]
+    return combined / total
 
 
 @kernel
-def is_open(gaps, margin, tie, gate, log_beta, sums):
-    """`_is_open`, for a loop outside the kernels."""
-    return _is_open(gaps, margin, tie, gate, log_beta, sums)
+def weighed(gaps, log_beta, sums):
+    """`_weighed`, for a loop outside the kernels."""
+    return _weighed(gaps, log_beta, sums)
 
 
 @kernel
@@ -41,16 +41,21 @@ def joint_sweep(
     """`sweep` of m modalities over one list of pairs, for distances.
 
     grams (m, P, P), norms (m, T, 3), values and weight (m, P), tau and gaps (T, m); sums : mistakes so far;
-    opened (T,) : receives which rounds were open, so that modalities stepped and were discounted.
+    opened (T,) : receives which rounds were open, so that modalities stepped and were discounted. Returns the sum of
+    the hinge losses of the weighed distance, and the number of rounds with a step.
     """
+    loss, updates = 0.0, 0
     for t in range(triplets.shape[0]):
         k, b = triplets[t, 0], triplets[t, 1]
         for r in range(sums.shape[0]):
             gaps[t, r] = margin + (values[r, k] - values[r, b])
             tau[t, r] = 0.0
-        opened[t] = _is_open(gaps[t], margin, tie, gate, log_betas[t], sums)
+        combined = _weighed(gaps[t], log_betas[t], sums)
+        loss += max(combined, 0.0)
+        opened[t] = combined - margin + gate > tie
         if not opened[t]:
             continue
+        stepped = False
         i, j = classes[k], classes[b]
         for r in range(sums.shape[0]):
             if C[t] > 0.0 and gaps[t, r] >= margin - tie:
@@ -60,9 +65,12 @@ def joint_sweep(
             tau[t, r] = step
             if step == 0.0:
                 continue
+            stepped = True
             weight[r, k] += step
             weight[r, b] -= step
             spread(values[r], grams[r], grams[r], k, b, i, j, classes, lam2, mu2, step)
+        updates += stepped
+    return loss, updates
 
 
 @kernel
@@ -76,6 +84,7 @@ def rank_stream(
     which are `columns` of X times `factors`; L is a stack of such for classes. The value of a pair v is
     lam |W v|^2 + mu |L_c v|^2. plain : steps of size C instead of the step rule on the squared norm of the gradient.
     """
+    loss, updates = 0.0, 0
     m, k = sums.shape[0], W.shape[0]
     work, images, parts = np.empty((4, W.shape[1]), X.dtype), np.empty((4, m, k), X.dtype), np.empty((m, 5))
     for t in range(triplets.shape[0]):
@@ -97,9 +106,12 @@ def rank_stream(
             gaps[t, r] = margin + value
             parts[r, 0] = norm
             tau[t, r] = 0.0
-        opened[t] = _is_open(gaps[t], margin, tie, gate, log_betas[t], sums)
+        combined = _weighed(gaps[t], log_betas[t], sums)
+        loss += max(combined, 0.0)
+        opened[t] = combined - margin + gate > tie
         if not opened[t]:
             continue
+        stepped = False
         for r in range(m):
             if C[t] > 0.0 and gaps[t, r] >= margin - tie:
                 sums[r] += 1.0
@@ -111,6 +123,7 @@ def rank_stream(
             tau[t, r] = step
             if step == 0.0:
                 continue
+            stepped = True
             first, last = bounds[r], bounds[r + 1]
             _move(W, -2.0 * lam * step, images[0, r], work[0], first, last)
             _move(W, 2.0 * lam * step, images[1, r], work[1], first, last)
@@ -118,6 +131,8 @@ def rank_stream(
                 _move(L[i], -2.0 * mu * step, images[2, r], work[0], first, last)
             if j >= 0:
                 _move(L[j], 2.0 * mu * step, images[3, r], work[1], first, last)
+        updates += stepped
+    return loss, updates
 
 
 @inlined
