@@ -73,7 +73,7 @@ def test_bad_groups_are_refused(groups, error, match):
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"gate": "shut"}, "gate must be one of 'own', 'combined'"),
+        ({"gate": "shut"}, "gate must be one of 'combined', 'own'"),
         ({"gate_margin": -1.0}, "gate_margin"),
         ({"beta": 0.0}, "beta must be"),
         ({"beta": "tuned"}, "beta must be 'auto'"),
@@ -101,7 +101,7 @@ def assert_refused_here(params, error, match):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("params", [{}, {"gate": "combined"}, {"rank": 2, "lam": 0.5}])
+@pytest.mark.parametrize("params", [{}, {"gate": "own"}, {"rank": 2, "lam": 0.5}])
 @pytest.mark.parametrize(
     ("spoil", "match"),
     [(np.nan, "NaN"), (np.inf, "infinity"), (1e80, "too large")],
@@ -168,7 +168,7 @@ def test_in_a_pipeline_with_a_column_transformer():
     assert search.fit(X, Y).best_score_ > 0.9
 
 
-@pytest.mark.parametrize("params", [{}, {"gate": "combined"}, {"rank": 2}])
+@pytest.mark.parametrize("params", [{}, {"gate": "own"}, {"rank": 2}])
 def test_streams_of_rows(params):
     """Rows in batches, one class at first, classes that come later."""
     order = np.argsort(Y, kind="stable")
@@ -183,7 +183,7 @@ def test_streams_of_rows(params):
 
 
 def test_remining_and_early_stopping():
-    model = fit(gate="combined", remine=True, early_stopping=True, n_epochs=6)
+    model = fit(remine=True, early_stopping=True, n_epochs=6)
     assert 1 <= model.n_iter_ <= 6
     assert model.score(X, Y) > 0.95
     assert fit(rank=2, remine=True).score(X, Y) > 0.9

@@ -20,7 +20,7 @@ C = 0.2
 
 def omdml(**params):
     """A learner whose iterates are the plain ones: no scale, no projection, one pass."""
-    plain = {"groups": COLUMNS, "C": C, "scale": None, "psd": "never", "n_epochs": 1}
+    plain = {"groups": COLUMNS, "gate": "own", "C": C, "scale": None, "psd": "never", "n_epochs": 1}
     return paloma.OMDML(**{**plain, **params})
 
 
@@ -67,7 +67,7 @@ def test_one_modality_is_odml(lam, how, psd):
     rows, labels = X[:30], Y[:30]
     given = {"triplets": T[(T < 30).all(axis=1)]} if how == "triplets" else {}
     common = {"psd": psd, "C": 0.1, "n_epochs": 2, "random_state": 0}
-    one = paloma.OMDML(lam=lam, **common).fit(rows, labels, **given)
+    one = paloma.OMDML(gate="own", lam=lam, **common).fit(rows, labels, **given)
     other = (paloma.LODML(lam=lam, **common) if lam < 1 else paloma.ODML(**common)).fit(rows, labels, **given)
     assert_close(one.shared_, other.shared_)
     if lam < 1:
@@ -83,11 +83,23 @@ def test_one_modality_is_odml(lam, how, psd):
     assert one.weights_.tolist() == [1.0]
 
 
+@pytest.mark.parametrize(("step", "tolerance"), [("pa1", 1e-10), ("pa2", 1e-10), ("ramp", 1e-10), ("logistic", None)])
+def test_one_modality_needs_no_gate(step, tolerance):
+    """A gate at the margin of the hinge is shut only where no step is due; the logistic rule always has one."""
+    one, other = (
+        paloma.OMDML(gate=gate, step=step, C=C, margin=0.8).fit(X, Y, triplets=T) for gate in ("combined", "own")
+    )
+    assert (one.n_updates_ < other.n_updates_) == (tolerance is None)
+    if tolerance is not None:
+        assert_close(one.shared_, other.shared_, tolerance)
+        assert_close(paloma.ODML(step=step, C=C, margin=0.8).fit(X, Y, triplets=T).shared_, one.shared_, tolerance)
+
+
 @pytest.mark.parametrize("lam", [1.0, 0.3])
 def test_modalities_with_their_own_gate_are_learners_of_their_own(lam):
     """Scale, averages and read-out included: d = sum_r theta_r d_r."""
     common = {"C": 0.05, "lam": lam, "n_epochs": 30, "average": True}
-    model = paloma.OMDML(groups=COLUMNS, beta=0.999, **common).fit(X, Y, triplets=T)
+    model = paloma.OMDML(groups=COLUMNS, gate="own", beta=0.999, **common).fit(X, Y, triplets=T)
     assert model._model.n_means > 2
     expected = np.zeros((2, 7, 7))
     for c, scale, weight in zip(COLUMNS, model.scale_, model.weights_, strict=True):
@@ -218,12 +230,12 @@ def test_low_rank_starts_at_the_principal_directions():
 # --- what must hold for every kind -------------------------------------------------------------------------
 
 KINDS = {
-    "own": {},
-    "local": {"lam": 0.4},
+    "own": {"gate": "own"},
+    "local": {"gate": "own", "lam": 0.4},
     "combined": {"gate": "combined", "gate_margin": 0.6},
     "combined local": {"gate": "combined", "lam": 0.4},
     "step": {"gate": "combined", "psd": "step"},
-    "low rank": {"rank": 2},
+    "low rank": {"gate": "own", "rank": 2},
     "low rank local": {"rank": 2, "gate": "combined", "lam": 0.4},
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._hedge import Hedge
-from ._kernels.joint import joint_sweep, rank_stream, weighed
+from ._kernels.joint import joint_stream, joint_sweep, weighed
 from ._kernels.scratch import Scratch
 from ._learner import (
     STREAM_CHUNK,
+    STREAM_DIMENSION,
     Parts,
     Stream,
     Tally,
@@ -30,6 +31,7 @@ from ._learner import (
     _psi,
     learn,
 )
+from ._locality import FREE
 from ._representation import Dense, gram, segments_of
 from ._validation import read_only
 
@@ -72,6 +74,21 @@ class Modalities:
     def settle(self) -> None:
         for state in self.states:
             state.settle()
+
+    def side_by_side(self, codes: Array) -> list[Array]:
+        """U, and L of these classes, each as one array of the matrices of all modalities, filled up with zeros."""
+        rows = max(map(len, self.columns))
+        return [
+            np.hstack([np.pad(matrix, ((0, rows - len(matrix)), (0, 0))) for matrix in matrices])
+            for matrices in zip(*(state.several(codes) for state in self.states), strict=True)
+        ]
+
+    def put_back(self, codes: Array, *arrays: Array) -> None:
+        """The inverse of `side_by_side`."""
+        for r, state in enumerate(self.states):
+            block = slice(0, len(self.columns[r])), slice(*self.bounds[r : r + 2])
+            for matrix, array in zip(state.several(codes), arrays, strict=True):
+                matrix[...] = array[block]
 
     def independent(self, parts: "JointParts") -> bool:
         """Whether modalities do not see each other: the gate is always open, or shut only where no step is due."""
@@ -165,6 +182,8 @@ def _path(
         return one, int(block)
     head = stream.triplets[: STREAM_CHUNK // 64]
     pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
+    if max(map(len, modalities.columns)) <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
+        return partial(_fused_block, rounds=rounds), STREAM_CHUNK
     return one, max(1, int(PAIRS / pairs))
 
 
@@ -250,13 +269,40 @@ def _rank_block(
     parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
 ) -> tuple[float, int]:
     """Triplets start to stop by online gradient on the factors of all modalities."""
-    part, state = slice(start, stop), modalities.states[0]
-    triplets = stream.triplets[part]
+    state = modalities.states[0]
+    slots = state.ensure(_candidate_codes(parts, stream, stream.triplets[start:stop]))
+    return _stream(parts, modalities, stream, slice(start, stop), rounds, state.shared, state.stack, slots)
+
+
+def _fused_block(
+    parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
+) -> tuple[float, int]:
+    """Triplets start to stop by the fused loop, for few columns; the matrices are put side by side and back."""
+    codes = _candidate_codes(parts, stream, stream.triplets[start:stop])
+    known = np.unique(codes[codes >= 0])
+    shared, *local = modalities.side_by_side(known)
+    stack = np.array(local).reshape(-1, *shared.shape)
+    slots = np.where(codes >= 0, np.searchsorted(known, codes), FREE)
+    result = _stream(parts, modalities, stream, slice(start, stop), rounds, shared, stack, slots)
+    modalities.put_back(known, shared, *stack)
+    return result
+
+
+def _stream(
+    parts: JointParts,
+    modalities: Modalities,
+    stream: Stream,
+    part: slice,
+    rounds: Rounds,
+    W: Array,
+    L: Array,
+    slots: Array,
+) -> tuple[float, int]:
     factors = np.repeat(modalities.factors, np.diff(modalities.bounds)).astype(stream.X.dtype)
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    return rank_stream(
-        stream.X, np.concatenate(modalities.columns), modalities.bounds, factors, triplets, slots,
-        _aggressiveness(parts, stream, start, stop), parts.locality.lam, parts.locality.mu, state.shared, state.stack,
-        parts.margin, _tie(parts, stream), parts.plain, parts.step.code, parts.step.constants, parts.gate,
-        rounds.log_betas[part], rounds.sums, rounds.tau[part], rounds.gaps[part], rounds.opened[part],
+    return joint_stream(
+        stream.X, np.concatenate(modalities.columns), modalities.bounds, factors, stream.triplets[part],
+        slots.astype(np.int32), _aggressiveness(parts, stream, part.start, part.stop), parts.locality.lam,
+        parts.locality.mu, W, L, modalities.rank is None, parts.margin, _tie(parts, stream), parts.plain,
+        parts.step.code, parts.step.constants, parts.gate, rounds.log_betas[part], rounds.sums, rounds.tau[part],
+        rounds.gaps[part], rounds.opened[part],
     )  # fmt: skip

@@ -74,15 +74,15 @@ def joint_sweep(
 
 
 @kernel
-def rank_stream(
-    X, columns, bounds, factors, triplets, slots, C, lam, mu, W, L, margin, tie, plain, code, constants, gate,
+def joint_stream(
+    X, columns, bounds, factors, triplets, slots, C, lam, mu, W, L, full, margin, tie, plain, code, constants, gate,
     log_betas, sums, tau, gaps, opened
 ):  # fmt: skip
-    """Factors of p.s.d. metrics by online gradient, one triplet after the other, in place (spec.md 5, LOMDML).
+    """All modalities one triplet after the other, in place, on matrices that stand side by side.
 
-    W (k, D) holds the factors of all modalities side by side, that of r in its columns bounds[r] to bounds[r + 1],
-    which are `columns` of X times `factors`; L is a stack of such for classes. The value of a pair v is
-    lam |W v|^2 + mu |L_c v|^2. plain : steps of size C instead of the step rule on the squared norm of the gradient.
+    W (k, D) : that of modality r in columns bounds[r] to bounds[r + 1], which are `columns` of X times `factors`; L is
+    a stack of such for classes. full : M itself, in the first rows, where the value of a pair v is v^T M v (ODML); else
+    a factor W with |W v|^2, moved along its gradient (spec.md 5, LOMDML), by steps of size C where `plain`.
     """
     loss, updates = 0.0, 0
     m, k = sums.shape[0], W.shape[0]
@@ -92,17 +92,27 @@ def rank_stream(
         _differences(X, triplets[t], columns, factors, work)
         for r in range(m):
             first, last = bounds[r], bounds[r + 1]
+            rows = last - first if full else k
             _products(work, first, last, parts[r])
-            _image(W, work[0], first, last, images[0, r])
-            _image(W, work[1], first, last, images[1, r])
-            value, norm = _value_and_norm(images[0, r], images[1, r], lam, parts[r], True, True, True)
+            _image(W, work[0], first, last, rows, images[0, r])
+            _image(W, work[1], first, last, rows, images[1, r])
             if i >= 0:
-                _image(L[i], work[0], first, last, images[2, r])
+                _image(L[i], work[0], first, last, rows, images[2, r])
             if j >= 0:
-                _image(L[j], work[1], first, last, images[3, r])
-            if i >= 0 or j >= 0:
-                one, two = _value_and_norm(images[2, r], images[3, r], mu, parts[r], i >= 0, j >= 0, i == j)
-                value, norm = value + one, norm + two
+                _image(L[j], work[1], first, last, rows, images[3, r])
+            if full:
+                value = lam * (_form(images[0, r], work[0], first, last) - _form(images[1, r], work[1], first, last))
+                if i >= 0:
+                    value += mu * _form(images[2, r], work[0], first, last)
+                if j >= 0:
+                    value -= mu * _form(images[3, r], work[1], first, last)
+                both, aa, bb = parts[r, 0] * parts[r, 1] + parts[r, 2] * parts[r, 2], parts[r, 3], parts[r, 4]
+                norm = squared_norm(lam * lam, mu * mu, i, j, 0.5 * both, aa * aa, bb * bb)
+            else:
+                value, norm = _value_and_norm(images[0, r], images[1, r], lam, parts[r], True, True, True)
+                if i >= 0 or j >= 0:
+                    one, two = _value_and_norm(images[2, r], images[3, r], mu, parts[r], i >= 0, j >= 0, i == j)
+                    value, norm = value + one, norm + two
             gaps[t, r] = margin + value
             parts[r, 0] = norm
             tau[t, r] = 0.0
@@ -125,12 +135,21 @@ def rank_stream(
                 continue
             stepped = True
             first, last = bounds[r], bounds[r + 1]
-            _move(W, -2.0 * lam * step, images[0, r], work[0], first, last)
-            _move(W, 2.0 * lam * step, images[1, r], work[1], first, last)
-            if i >= 0:
-                _move(L[i], -2.0 * mu * step, images[2, r], work[0], first, last)
-            if j >= 0:
-                _move(L[j], 2.0 * mu * step, images[3, r], work[1], first, last)
+            if full:
+                a, b = work[0, first:last], work[1, first:last]
+                _move(W, -lam * step, a, work[0], first, last)
+                _move(W, lam * step, b, work[1], first, last)
+                if i >= 0:
+                    _move(L[i], -mu * step, a, work[0], first, last)
+                if j >= 0:
+                    _move(L[j], mu * step, b, work[1], first, last)
+            else:
+                _move(W, -2.0 * lam * step, images[0, r], work[0], first, last)
+                _move(W, 2.0 * lam * step, images[1, r], work[1], first, last)
+                if i >= 0:
+                    _move(L[i], -2.0 * mu * step, images[2, r], work[0], first, last)
+                if j >= 0:
+                    _move(L[j], 2.0 * mu * step, images[3, r], work[1], first, last)
         updates += stepped
     return loss, updates
 
@@ -160,13 +179,22 @@ def _products(work, first, last, out):
 
 
 @inlined
-def _image(W, v, first, last, out):
+def _image(W, v, first, last, rows, out):
     """W v."""
-    for row in range(W.shape[0]):
+    for row in range(rows):
         total = W[row, first] * v[first]
         for s in range(first + 1, last):
             total += W[row, s] * v[s]
         out[row] = total
+
+
+@inlined
+def _form(image, v, first, last):
+    """v^T M v from M v."""
+    total = 0.0
+    for s in range(first, last):
+        total += np.float64(image[s - first]) * np.float64(v[s])
+    return total
 
 
 @inlined
@@ -197,7 +225,7 @@ def _value_and_norm(za, zb, weight, parts, has_a, has_b, together):
 @inlined
 def _move(W, weight, z, v, first, last):
     """W += weight z v^T on the columns of one modality."""
-    for row in range(W.shape[0]):
+    for row in range(z.shape[0]):
         x = W.dtype.type(weight * z[row])
         for s in range(first, last):
             W[row, s] += x * v[s]

@@ -27,10 +27,10 @@ class OMDML(DistanceLearner, PerClassLearner):
     """Online multi-modal distance metric learning: a metric a modality, and weights of the modalities (Wu et al. 2016).
 
     A modality is a group of columns of X: image features and words, colour and shape. The distance is
-    d(p, q) = sum_r theta_r d_r(p, q), d_r a Mahalanobis distance on the columns of r. Each triplet is a round: every
-    modality takes ODML's step on its own loss, and Hedge (Freund & Schapire 1997) multiplies theta_r by beta where
-    d_r(p, p+) >= d_r(p, p-), a mistake, and normalises. With `rank`, M_r = W_r^T W_r and W_r moves by online gradient,
-    W -= eta 2 W (aa^T - bb^T), a = p - p+, b = p - p-: time and memory grow with d, not d^2.
+    d(p, q) = sum_r theta_r d_r(p, q), d_r a Mahalanobis distance on the columns of r. Each triplet is a round. If it
+    opens the gate, every modality takes ODML's step on its own loss, and Hedge (Freund & Schapire 1997) multiplies
+    theta_r by beta where d_r(p, p+) >= d_r(p, p-), a mistake, and normalises. With `rank`, M_r = W_r^T W_r and W_r
+    moves by online gradient, W -= eta 2 W (aa^T - bb^T), a = p - p+, b = p - p-: time and memory grow with d, not d^2.
 
     Parameters
     ----------
@@ -39,16 +39,18 @@ class OMDML(DistanceLearner, PerClassLearner):
         as a (name, columns) pair; or a dict {name: columns}, such as `output_indices_` of a ColumnTransformer. Groups
         may overlap; columns in no group do not count. None: one group of all columns, which is ODML (LODML if
         lam < 1).
-    gate : {"own", "combined"}
-        "own": in each round all modalities step and are discounted, each by its own loss. "combined": only in
-        rounds where sum_r theta_r (d_r(p, p+) - d_r(p, p-)) + gate_margin > 0.
-    gate_margin : float
-        Margin of the combined gate: 0 opens it on mistakes of the weighed distance, the margin of the hinge (1) on
-        every triplet that it does not yet rank by that margin.
+    gate : {"combined", "own"}
+        "combined": modalities step and are discounted, each by its own loss, in rounds where
+        sum_r theta_r (d_r(p, p+) - d_r(p, p-)) + gate_margin > 0: they learn what the weighed distance does not know
+        yet, and the weights settle where they serve each other. "own": in every round, as if each were alone; then the
+        weights go to the one modality that errs least, which is what Hedge promises, and the others are lost (on
+        Letters in three groups .974 against .852).
+    gate_margin : float or None
+        Margin of the combined gate: 0 opens it on mistakes of the weighed distance alone; None is `margin`, every
+        triplet that it does not yet rank by the margin of the hinge.
     beta : float in (0, 1] or "auto"
         What a mistake multiplies a weight by. 1 keeps the weights equal. "auto" is the value tuned to the number of
-        rounds so far, sqrt(t) / (sqrt(t) + sqrt(ln m)) in round t. Over many rounds any beta below 1 ends up with
-        nearly all weight on the modality that errs least.
+        rounds so far, sqrt(t) / (sqrt(t) + sqrt(ln m)) in round t.
     rank : int or None
         None: full matrices. Else rows of each W_r, at most the columns of its group.
     eta : float or None
@@ -87,21 +89,22 @@ class OMDML(DistanceLearner, PerClassLearner):
     >>> X, y = load_wine(return_X_y=True)
     >>> metric = OMDML(groups=[("acids", slice(0, 5)), ("rest", slice(5, 13))], random_state=0).fit(scale(X), y)
     >>> print(f"{metric.score(scale(X), y):.2f}", dict(zip(metric.groups_, metric.weights_.round(2).tolist())))
-    0.97 {'acids': 0.5, 'rest': 0.5}
+    0.99 {'acids': 0.21, 'rest': 0.79}
     """
 
     lam: float = 1.0
     groups: Any = None
-    gate: str = "own"
-    gate_margin: float = 1.0
+    gate: str = "combined"
+    gate_margin: float | None = None
     beta: float | str = "auto"
     rank: int | None = None
     eta: float | None = None
 
     def _parts(self) -> JointParts:
         parts = super()._parts()
-        check.check_word("gate", self.gate, ("own", "combined"))
-        check.check_real("gate_margin", self.gate_margin, 0.0)
+        check.check_word("gate", self.gate, ("combined", "own"))
+        gate = parts.margin if self.gate_margin is None else self.gate_margin
+        check.check_real("gate_margin", gate, 0.0)
         check_beta(self.beta)
         if self.rank is not None:
             check.check_count("rank", self.rank)
@@ -111,7 +114,7 @@ class OMDML(DistanceLearner, PerClassLearner):
             check.check_real("eta", self.eta, 0.0, open_low=True)
             if self.rank is None:
                 raise ValueError("eta is the rate of the low-rank variant: give rank as well, or leave eta out.")
-        gate = np.inf if self.gate == "own" else float(self.gate_margin)
+        gate = np.inf if self.gate == "own" else float(gate)
         chosen = {field.name: getattr(parts, field.name) for field in fields(Parts)}
         if self.rank is not None:
             chosen["psd"] = Psd("never")
