@@ -6,7 +6,7 @@ each other, and each is learnt by the loop of `paloma._learner`. Else a block is
 matrices of all modalities first, and one sweep that decides on each round from all of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -75,20 +75,24 @@ class Modalities:
         for state in self.states:
             state.settle()
 
-    def side_by_side(self, codes: Array) -> list[Array]:
-        """U, and L of these classes, each as one array of the matrices of all modalities, filled up with zeros."""
-        rows = max(map(len, self.columns))
-        return [
-            np.hstack([np.pad(matrix, ((0, rows - len(matrix)), (0, 0))) for matrix in matrices])
-            for matrices in zip(*(state.several(codes) for state in self.states), strict=True)
-        ]
+    def side_by_side(self, codes: Array) -> Array:
+        """U, and L of these classes, each as one (k, D) array of the matrices of all modalities, filled up with 0."""
+        out = np.zeros((1 + len(codes), max(map(len, self.columns)), self.bounds[-1]), self.states[0].start.dtype)
+        for state, block in self._places(out):
+            state.settle()
+            slots = state.ensure(codes)
+            block[0], block[1:] = state.shared, state.stack[slots]
+        return out
 
-    def put_back(self, codes: Array, *arrays: Array) -> None:
+    def put_back(self, codes: Array, arrays: Array) -> None:
         """The inverse of `side_by_side`."""
-        for r, state in enumerate(self.states):
-            block = slice(0, len(self.columns[r])), slice(*self.bounds[r : r + 2])
-            for matrix, array in zip(state.several(codes), arrays, strict=True):
-                matrix[...] = array[block]
+        for state, block in self._places(arrays):
+            state.shared[...] = block[0]
+            state.stack[state.slots_of(codes)] = block[1:]
+
+    def _places(self, arrays: Array) -> Iterator[tuple[Dense, Array]]:
+        for state, a, b in zip(self.states, self.bounds[:-1], self.bounds[1:], strict=True):
+            yield state, arrays[:, : b - a, a:b]
 
     def independent(self, parts: "JointParts") -> bool:
         """Whether modalities do not see each other: the gate is always open, or shut only where no step is due."""
@@ -280,11 +284,10 @@ def _fused_block(
     """Triplets start to stop by the fused loop, for few columns; the matrices are put side by side and back."""
     codes = _candidate_codes(parts, stream, stream.triplets[start:stop])
     known = np.unique(codes[codes >= 0])
-    shared, *local = modalities.side_by_side(known)
-    stack = np.array(local).reshape(-1, *shared.shape)
+    arrays = modalities.side_by_side(known)
     slots = np.where(codes >= 0, np.searchsorted(known, codes), FREE)
-    result = _stream(parts, modalities, stream, slice(start, stop), rounds, shared, stack, slots)
-    modalities.put_back(known, shared, *stack)
+    result = _stream(parts, modalities, stream, slice(start, stop), rounds, arrays[0], arrays[1:], slots)
+    modalities.put_back(known, arrays)
     return result
 
 

@@ -69,12 +69,6 @@ class Dense:
         slot = self.slot(code)
         return self.start if slot < 0 else self.stack[slot]
 
-    def several(self, codes: Array) -> list[Array]:
-        """U, and L of each of these classes, which get one; whole, and to be written to."""
-        self.settle()
-        slots = self.ensure(codes).tolist()
-        return [self.shared, *(self.stack[slot] for slot in slots)]
-
     def grown(self, d: int) -> "Dense":
         """The same matrices in d dimensions, the identity in the new ones; averages are not carried over."""
         out, old = Dense(np.eye(d, dtype=self.start.dtype), self.symmetric), len(self.start)
