@@ -169,6 +169,15 @@ def test_in_a_pipeline_with_a_column_transformer():
 
 
 @pytest.mark.parametrize("params", [{}, {"gate": "own"}, {"rank": 2}])
+def test_nothing_to_learn(params):
+    model = fit(n_epochs=1, **params).fit(X, Y, triplets=np.empty((0, 3), int))
+    assert model.n_triplets_ == model.n_updates_ == 0
+    assert model.weights_.tolist() == [0.5, 0.5]
+    far_apart = OMDML(groups=[[0], [1]], **params).fit(np.array([[0.0, 0], [0, 1], [99, 9], [99, 8]]), [0, 0, 1, 1])
+    assert far_apart.n_triplets_ == 0
+
+
+@pytest.mark.parametrize("params", [{}, {"gate": "own"}, {"rank": 2}])
 def test_streams_of_rows(params):
     """Rows in batches, one class at first, classes that come later."""
     order = np.argsort(Y, kind="stable")

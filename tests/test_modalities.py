@@ -9,6 +9,7 @@ from scipy.optimize import approx_fprime
 
 import paloma
 from axes import N_CLASSES, RULES, STEP_PARAMS, fixed_stream
+from paloma import _joint
 from reference_modalities import Factor, Full, run
 
 STREAM = fixed_stream(seed=2, d=7, n_triplets=160)
@@ -124,6 +125,22 @@ def test_combined_gate(lam, rule, block):
     assert_same_iterates(model, expected)
 
 
+@pytest.mark.parametrize("lam", [1.0, 0.4])
+def test_many_columns(lam):
+    """Where `block_size="auto"` takes blocks, several of them."""
+    rng = np.random.default_rng(0)
+    rows, labels, triplets = rng.normal(size=(90, 130)) / 8, rng.integers(0, 4, 90), rng.integers(0, 90, (700, 3))
+    columns = [np.arange(70), np.arange(70, 130)]
+    model = omdml(groups=columns, gate="combined", gate_margin=0.5, lam=lam, C=0.02, beta=0.99)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_joint, "PAIRS", 200)
+        model.fit(rows, labels, triplets=triplets)
+    classes = labels[triplets[:, 1:]] if lam < 1 else np.full((700, 2), -1)
+    expected = run(Full, columns, rows, triplets, classes, lam, 0.02, n_classes=4, gate=0.5, beta=0.99)
+    assert 50 < (expected.steps == 0).all(axis=1).sum() < 650
+    assert_same_iterates(model, expected, columns)
+
+
 @pytest.mark.parametrize("psd", [5, "step", "exact"])
 @pytest.mark.parametrize("lam", LAMS)
 def test_combined_gate_in_the_cone(psd, lam):
@@ -234,6 +251,7 @@ KINDS = {
     "local": {"gate": "own", "lam": 0.4},
     "combined": {"gate": "combined", "gate_margin": 0.6},
     "combined local": {"gate": "combined", "lam": 0.4},
+    "in blocks": {"gate": "combined", "lam": 0.4, "block_size": 16},
     "step": {"gate": "combined", "psd": "step"},
     "low rank": {"gate": "own", "rank": 2},
     "low rank local": {"rank": 2, "gate": "combined", "lam": 0.4},

@@ -138,21 +138,20 @@ def learn_modalities(
 ) -> Tally:
     """Learn a stream on all modalities; see `paloma._learner.learn`. `averaging` may depend on `n` alone."""
     n, hedge = len(stream.triplets), modalities.hedge
-    shape = (n, len(modalities.columns))
+    if not n:
+        return Tally()
     hedge.beta = parts.beta
+    shape = (n, len(modalities.columns))
     rounds = Rounds(np.zeros(shape), np.zeros(shape), np.ones(n, np.bool_), hedge.log_betas(n), hedge.losses.copy())
     learner = partial(learn, parts, block=block, seen=seen, averaging=averaging)
     if modalities.independent(parts):
         _learn_apart(learner, modalities, stream, rounds, advance)
     else:
-        path = _path(parts, modalities, stream, rounds, block)
-        tally = learner(modalities, stream, advance=advance, path=path)
+        learner(modalities, stream, advance=advance, path=_path(parts, modalities, stream, rounds, block))
     charged = _aggressiveness(parts, stream, 0, n) > 0  # a triplet of weight 0 discounts nobody
     theta = hedge.play(rounds.gaps >= parts.margin - _tie(parts, stream), rounds.opened & charged)
-    if modalities.independent(parts):
-        loss = float(np.maximum((theta * rounds.gaps).sum(axis=1), 0.0).sum())
-        tally = Tally(n, int((rounds.tau != 0).any(axis=1).sum()), loss)
-    return tally
+    loss = np.maximum((theta * rounds.gaps).sum(axis=1), 0.0).sum()
+    return Tally(n, int((rounds.tau != 0).any(axis=1).sum()), float(loss))
 
 
 def _learn_apart(

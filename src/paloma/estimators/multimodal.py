@@ -188,5 +188,5 @@ class OMDML(DistanceLearner, PerClassLearner):
 
     @property
     def _n_features_out(self) -> int:
-        widths = [len(columns) for columns in self.groups_.values()]
-        return sum(widths) if self.rank is None else sum(min(int(self.rank), width) for width in widths)
+        widths, rank = [len(columns) for columns in self._model.columns], self._model.rank
+        return sum(widths if rank is None else [min(rank, width) for width in widths])
