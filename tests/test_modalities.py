@@ -233,6 +233,15 @@ def test_low_rank_metrics_are_psd_and_of_that_rank(lam):
     assert_close(model.components_.T @ model.components_, model.metric_matrix())
 
 
+def test_a_rate_that_diverges_is_refused():
+    model = omdml(rank=RANK, eta=0.01).partial_fit(X, Y, triplets=T)
+    before = model.shared_, model.weights_, model.n_triplets_
+    with pytest.raises(ValueError, match="eta=30 along the gradient grew without bound"):
+        model.set_params(eta=30.0).partial_fit(X, Y, triplets=np.tile(T, (20, 1)))
+    for one, other in zip(before, (model.shared_, model.weights_, model.n_triplets_), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_low_rank_starts_at_the_principal_directions():
     """On rows that vary in two directions of a modality, two rows of W are as good as the identity."""
     rng = np.random.default_rng(0)

@@ -1,6 +1,7 @@
 """The model of several modalities: matrices, or low-rank factors, on groups of columns, and Hedge's weights."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from operator import attrgetter, methodcaller
 from typing import Any, ClassVar, Self
@@ -59,9 +60,15 @@ class GroupedModel(Model):
 
     def learn(self, parts: JointParts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:  # type: ignore[override]
         rate = self._rate_at() if averaging or self.n_means else None
-        return self.count(
-            learn_modalities(parts, self.state, stream, block=block, seen=self.seen, averaging=rate, advance=advance)
+        before = None if self.rank is None else (deepcopy(self.state), self.n_means)
+        tally = learn_modalities(
+            parts, self.state, stream, block=block, seen=self.seen, averaging=rate, advance=advance
         )
+        if before is not None and not np.isfinite(self.state.states[0].shared).all():
+            self.state, self.n_means = before
+            size = f"eta={parts.C:g}" if parts.plain else f"C={parts.C:g}"
+            raise ValueError(f"Steps of size {size} along the gradient grew without bound; give a smaller one.")
+        return self.count(tally)
 
     def _rate_at(self) -> Callable[[int], float]:
         """`rate` as a function of the triplets seen: modalities learnt one after the other share their averages."""
