@@ -134,6 +134,7 @@ def test_many_columns(lam):
     model = omdml(groups=columns, gate="combined", gate_margin=0.5, lam=lam, C=0.02, beta=0.99)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_joint, "PAIRS", 200)
+        patch.setattr(_joint, "LOCAL_PAIRS", 200)
         model.fit(rows, labels, triplets=triplets)
     classes = labels[triplets[:, 1:]] if lam < 1 else np.full((700, 2), -1)
     expected = run(Full, columns, rows, triplets, classes, lam, 0.02, n_classes=4, gate=0.5, beta=0.99)

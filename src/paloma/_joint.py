@@ -1,9 +1,10 @@
 """Several modalities, each a metric on its own columns, weighed by Hedge (spec.md 5).
 
-A round: f_r = d_r(p, p+) - d_r(p, p-), f = sum_r theta_r f_r. If f + gate > 0, every modality with f_r >= 0 is
-discounted and takes a step on its own loss m + f_r. A gate of infinity is always open: then the modalities do not see
-each other, and each is learnt by the loop of `paloma._learner`. Else a block is learnt as there, pair values and Gram
-matrices of all modalities first, and one sweep that decides on each round from all of them.
+A round: f_r = d_r(p, p+) - d_r(p, p-), f = sum_r theta_r f_r. If f + gate > 0, every modality takes a step on its own
+loss m + f_r, and those with f_r >= 0, a mistake, are discounted. A gate of infinity is always open: then the modalities
+do not see each other, and each is learnt by the loop of `paloma._learner`. Else a block is learnt as there, pair values
+and Gram matrices of all modalities first, and one sweep that decides on each round from all of them; few columns, and
+low-rank factors, take a fused loop over triplets.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,8 +37,8 @@ from ._representation import Dense, gram, segments_of
 from ._validation import read_only
 
 Array = NDArray[Any]
-# Pairs in a block: enough that gathering them is little beside learning them (measured at d = 16 and 384).
-PAIRS = 512
+# Pairs in a block where one matrix serves all classes, and where each class has its own (measured at d = 384).
+PAIRS, LOCAL_PAIRS = 256, 1024
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ def _path(
     pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
     if max(map(len, modalities.columns)) <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
         return partial(_fused_block, rounds=rounds), STREAM_CHUNK
-    return one, max(1, int(PAIRS / pairs))
+    return one, max(1, int((LOCAL_PAIRS if parts.locality.is_local else PAIRS) / pairs))
 
 
 def _streams(modalities: Modalities, stream: Stream, part: slice) -> list[Stream]:
