@@ -2,6 +2,7 @@
 
 from .distance import L2ODML, LODML, ODML
 from .logdet import SLMOML
+from .multimodal import OMDML
 from .similarity import L2OSL, LOSL, OASIS
 
-__all__ = ["L2ODML", "L2OSL", "LODML", "LOSL", "OASIS", "ODML", "SLMOML"]
+__all__ = ["L2ODML", "L2OSL", "LODML", "LOSL", "OASIS", "ODML", "OMDML", "SLMOML"]
