@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("learning", "search", "memory", "accuracy", "projection", "growth")
+NAMES = ("learning", "logdet", "search", "memory", "accuracy", "projection", "growth", "modalities")
 
 for name in sys.argv[1:] or NAMES:
     importlib.import_module(f"benchmarks.{name}").main()

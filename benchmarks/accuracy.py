@@ -49,7 +49,7 @@ def accuracy(learner: str, a: np.ndarray, ya: np.ndarray, b: np.ndarray, yb: np.
         near = NearestNeighbors(n_neighbors=3, algorithm="brute").fit(a).kneighbors(b, return_distance=False)
         return float((majority(ya[near]) == yb).mean()), 0.0
     kind = getattr(paloma, learner)
-    if "SL" in learner or learner == "OASIS":
+    if not hasattr(kind, "pair_distance"):
         unit = UnitRows().fit(a)
         a, b = unit.transform(a), unit.transform(b)
     begin = time.perf_counter()
@@ -62,7 +62,7 @@ def main() -> None:
     if not os.environ.get("PALOMA_DATA"):
         console.print("accuracy: PALOMA_DATA names no folder; Letters alone, from the package.")
     names = os.environ.get("SETS", SETS if os.environ.get("PALOMA_DATA") else "letters").split(",")
-    learners = os.environ.get("LEARNERS", "Euclid,ODML,LODML,OASIS,LOSL").split(",")
+    learners = os.environ.get("LEARNERS", "Euclid,ODML,LODML,SLMOML,OASIS,LOSL").split(",")
     n_splits, train = int(os.environ.get("SPLITS", "5")), float(os.environ.get("TRAIN", ".7"))
     body = []
     for name in names:

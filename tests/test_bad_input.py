@@ -7,8 +7,10 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import paloma
-from axes import GLOBAL, LEARNERS
+from axes import GLOBAL
+from axes import LEARNERS as BY_MEASURE
 
+LEARNERS = [*BY_MEASURE, "SLMOML"]
 N, D = 24, 4
 RNG = np.random.default_rng(8)
 Y = np.arange(N) % 3
@@ -132,7 +134,7 @@ ASKING_DISTANCE = {
     "transform": lambda m, A: m.transform(A),
 }
 ASKED = [(name, how) for name in LEARNERS for how in ASKING] + [
-    (name, how) for name in ("ODML", "LODML") for how in ASKING_DISTANCE
+    (name, how) for name in ("ODML", "LODML", "SLMOML") for how in ASKING_DISTANCE
 ]
 
 
@@ -154,7 +156,7 @@ def test_not_fitted(name, how):
 
 
 @pytest.mark.parametrize("method", ["get_metric", "get_mahalanobis_matrix"])
-@pytest.mark.parametrize("name", ["ODML", "LODML"])
+@pytest.mark.parametrize("name", ["ODML", "LODML", "SLMOML"])
 def test_not_fitted_metric_learn_methods(name, method):
     with pytest.raises(NotFittedError, match=name):
         getattr(getattr(paloma, name)(), method)()

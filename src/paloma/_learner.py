@@ -43,7 +43,11 @@ AVERAGE_EVERY = 1024
 
 @dataclass(frozen=True)
 class Parts:
-    """A learner: one choice on each axis, and the two numbers of the step."""
+    """A learner: one choice on each axis, and the two numbers of the step.
+
+    `path` chooses how a stretch of triplets is learnt, and how many at a time, where it is not one of those below
+    (LogDet steps, several modalities).
+    """
 
     measure: Measure
     locality: Locality
@@ -51,14 +55,15 @@ class Parts:
     psd: Psd
     C: float
     margin: float
+    path: Callable[..., tuple[Callable[..., Any], int]] | None = None
 
 
 @dataclass
 class Stream:
     """Triplets to learn, in order: rows of X, and the class code of each row (None: class-free).
 
-    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau`, where
-    given, receives the step sizes.
+    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau` and
+    `gaps`, where given, receive the step sizes and margin - z before each step.
     """
 
     X: Any
@@ -68,6 +73,7 @@ class Stream:
     weight: Array | None = None
     tau: Array | None = None
     shift: Array | None = None
+    gaps: Array | None = None
 
 
 @dataclass
@@ -86,7 +92,7 @@ class Tally:
 
 def learn(
     parts: Parts,
-    state: Dense,
+    state: Any,
     stream: Stream,
     *,
     block: int | str = "auto",
@@ -103,7 +109,7 @@ def learn(
         return Tally()
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
-    one, size = _path(parts, stream, block)
+    one, size = (parts.path or _path)(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
@@ -177,6 +183,10 @@ def _taus(stream: Stream, start: int, stop: int) -> Array:
     return np.empty(stop - start) if stream.tau is None else stream.tau[start:stop]
 
 
+def _gaps(stream: Stream, start: int, stop: int) -> Array:
+    return np.empty(stop - start) if stream.gaps is None else stream.gaps[start:stop]
+
+
 def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop by the fused loop."""
     triplets = stream.triplets[start:stop]
@@ -185,7 +195,7 @@ def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack,
         parts.measure.sign, _margins(parts, stream, start, stop), parts.step.code, parts.step.constants,
-        _taus(stream, start, stop),
+        _taus(stream, start, stop), _gaps(stream, start, stop),
     )  # fmt: skip
 
 
@@ -196,7 +206,7 @@ def _sparse_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
     return sparse_stream(
         X.data, X.indices, X.indptr, stream.factor, triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack, _margins(parts, stream, start, stop),
-        parts.step.code, parts.step.constants, _taus(stream, start, stop),
+        parts.step.code, parts.step.constants, _taus(stream, start, stop), _gaps(stream, start, stop),
     )  # fmt: skip
 
 
@@ -218,6 +228,7 @@ def _exact_block(
     norms = parts.measure.norms(stream.X, triplets, stream.factor)
     C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
     margins, weight = _margins(parts, stream, start, stop), np.zeros(len(codes))
+    gaps = _gaps(stream, start, stop)
     loss, updates = 0.0, 0
     for a in range(0, stop - start, inner):
         part = slice(a, a + inner)
@@ -239,7 +250,7 @@ def _exact_block(
         net = np.zeros(len(rows))
         one_loss, one_updates = sweep(
             left_gram, right_gram, lam * lam, mu * mu, codes[rows], places.reshape(-1, 2), norms[part], values, sign,
-            margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net,
+            margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net, gaps[part],
         )  # fmt: skip
         weight[rows] += net
         if lam and one_updates:
@@ -276,13 +287,12 @@ def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, s
     """Triplets start to stop one by one, every step ending inside the cone (spec.md 3 and 6.2); distances only."""
     triplets = stream.triplets[start:stop]
     slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
+    C, taus, gaps = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop), _gaps(stream, start, stop)
     norms, margins = parts.measure.norms(stream.X, triplets, stream.factor), _margins(parts, stream, start, stop)
     total, updates = 0.0, 0
-    for t, (p, q, n) in enumerate(triplets):
-        pair = (stream.X[p] - stream.X[[q, n]]) * stream.X.dtype.type(stream.factor)
-        blocks = _psi(parts.locality, state, pair, *slots[t])
-        gap = margins[t] + sum(signs @ row_products(v @ m, v) for m, v, signs in blocks)
+    for t, triplet in enumerate(triplets):
+        blocks = _psi(parts.locality, state, stream, triplet, *slots[t])
+        gaps[t] = gap = margins[t] + _inner(blocks)
         total += max(float(gap), 0.0)
         norm = squared_norm(parts.locality.lam**2, parts.locality.mu**2, *slots[t], *norms[t])
         if parts.psd.word == "exact":
@@ -298,9 +308,12 @@ def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, s
     return total, updates
 
 
-def _psi(locality: Locality, state: Dense, pair: Array, i: int, j: int) -> list[tuple[Array, Array, Array]]:
+def _psi(
+    locality: Locality, state: Dense, stream: Stream, triplet: Array, i: int, j: int
+) -> list[tuple[Array, Array, Array]]:
     """Psi of one triplet as (matrix, vectors, signed weights) for each matrix it touches (spec.md 0)."""
     lam, mu = locality.lam, locality.mu
+    pair = (stream.X[triplet[0]] - stream.X[triplet[1:]]) * stream.X.dtype.type(stream.factor)
     both = np.array([1.0, -1.0])
     blocks = [(state.shared, pair, lam * both)] if lam else []
     if i == j and i >= 0:
@@ -308,3 +321,8 @@ def _psi(locality: Locality, state: Dense, pair: Array, i: int, j: int) -> list[
     else:
         blocks += [(state.stack[s], pair[[k]], mu * both[[k]]) for k, s in enumerate((i, j)) if s >= 0]
     return blocks
+
+
+def _inner(blocks: list[tuple[Array, Array, Array]]) -> float:
+    """<Theta, Psi>."""
+    return float(sum(signs @ row_products(v @ m, v) for m, v, signs in blocks))

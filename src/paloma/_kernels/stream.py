@@ -15,11 +15,12 @@ from .steps import squared_norm, step_size
 
 
 @kernel
-def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau):
+def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau, gaps=None):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
 
     classes : slots of L of the positive and the negative, below zero class-free or global.
     sign : +1 distances, -1 similarities.
+    gaps : see `paloma._kernels.sweep.sweep`.
     """
     d = X.shape[1]
     work = np.empty((8, max(d, 1024)), X.dtype)
@@ -41,6 +42,8 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
             if j >= 0:
                 value -= mu * _form(L[j], l2, r2, w)
         gap = margins[t] + sign * value
+        if gaps is not None:
+            gaps[t] = gap
         loss += max(gap, 0.0)
         norm = squared_norm(lam * lam, mu * mu, i, j, norms[0], norms[1], norms[2])
         step = step_size(code, gap, norm, C[t], constants[0], constants[1])

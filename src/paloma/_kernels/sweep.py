@@ -7,21 +7,25 @@ K[r, s] = T[c_r, c_s] <phi_r, phi_s>, and the gap of any later triplet is m + si
 
 import numpy as np
 
-from .jit import kernel
+from .jit import inlined, kernel
 from .steps import squared_norm, step_size
 
 
 @kernel
-def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants, tau, weight):
+def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants, tau, weight,
+          gaps=None):  # fmt: skip
     """Fill tau (one a triplet) and weight (net step of each pair); returns (sum of hinge losses, updates).
 
     left, right : Gram matrices whose elementwise product is <phi_r, phi_s>; the same array for distances.
+    gaps : receives margin - z of each triplet before its step.
     """
     loss, updates = 0.0, 0
     first, second = constants[0], constants[1]
     for t in range(triplets.shape[0]):
         k, b = triplets[t, 0], triplets[t, 1]
         gap = margins[t] + sign * (values[k] - values[b])
+        if gaps is not None:
+            gaps[t] = gap
         loss += max(gap, 0.0)
         i, j = classes[k], classes[b]
         norm = squared_norm(lam2, mu2, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
@@ -32,19 +36,21 @@ def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin
         updates += 1
         weight[k] += step
         weight[b] -= step
-        for r in range(values.shape[0]):
-            c = classes[r]
-            plus = lam2 + mu2 if (c == i and c >= 0) else lam2
-            minus = lam2 + mu2 if (c == j and c >= 0) else lam2
-            values[r] -= (
-                sign
-                * step
-                * (
-                    plus * np.float64(left[k, r]) * np.float64(right[k, r])
-                    - minus * np.float64(left[b, r]) * np.float64(right[b, r])
-                )
-            )
+        spread(values, left, right, k, b, i, j, classes, lam2, mu2, sign * step)
     return loss, updates
+
+
+@inlined
+def spread(values, left, right, k, b, i, j, classes, lam2, mu2, step):
+    """What a step on the triplet (k+, b-) of classes i and j does to the values of all pairs."""
+    for r in range(values.shape[0]):
+        c = classes[r]
+        plus = lam2 + mu2 if (c == i and c >= 0) else lam2
+        minus = lam2 + mu2 if (c == j and c >= 0) else lam2
+        values[r] -= step * (
+            plus * np.float64(left[k, r]) * np.float64(right[k, r])
+            - minus * np.float64(left[b, r]) * np.float64(right[b, r])
+        )
 
 
 @kernel

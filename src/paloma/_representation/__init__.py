@@ -2,6 +2,7 @@
 
 from .dense import Dense, gram, segments_of
 from .factored import FactoredMetric
+from .grouped import FactorMetric, GroupedMetric
 from .journal import Journal
 from .metric import SHARED, UNSEEN, DenseMetric
 from .projected import Projected, spanning
@@ -12,7 +13,9 @@ __all__ = [
     "UNSEEN",
     "Dense",
     "DenseMetric",
+    "FactorMetric",
     "FactoredMetric",
+    "GroupedMetric",
     "Journal",
     "Projected",
     "gram",

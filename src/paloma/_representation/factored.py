@@ -38,7 +38,7 @@ class FactoredMetric:
     def matrix(self, code: int) -> Array:
         """M_c as a dense matrix; refused where it would not fit."""
         d = len(self.basis)
-        _refuse_dense(d)
+        refuse_dense(d)
         inside = self.inner.matrix(code) - self._square * np.eye(self.basis.shape[1], dtype=self.basis.dtype)
         return self.basis @ inside @ self.basis.T + self._square * np.eye(d, dtype=self.basis.dtype)
 
@@ -75,7 +75,7 @@ class FactoredMetric:
     def components(self) -> Array:
         """The symmetric root of the shared part, (d, d)."""
         d = len(self.basis)
-        _refuse_dense(d)
+        refuse_dense(d)
         return self.transform(np.eye(d, dtype=self.basis.dtype))
 
     def transform(self, X: Any) -> Array:
@@ -86,7 +86,7 @@ class FactoredMetric:
         return f * dense + (z @ root - f * z) @ self.basis.T
 
 
-def _refuse_dense(d: int) -> None:
+def refuse_dense(d: int) -> None:
     if d * d > DENSE_LIMIT:
         raise ValueError(
             f"A dense {d} x {d} metric matrix is too large to build; pairwise_score, transform and item_vectors work "

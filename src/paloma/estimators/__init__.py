@@ -1,6 +1,8 @@
 """The learners."""
 
 from .distance import L2ODML, LODML, ODML
+from .logdet import SLMOML
+from .multimodal import OMDML
 from .similarity import L2OSL, LOSL, OASIS
 
-__all__ = ["L2ODML", "L2OSL", "LODML", "LOSL", "OASIS", "ODML"]
+__all__ = ["L2ODML", "L2OSL", "LODML", "LOSL", "OASIS", "ODML", "OMDML", "SLMOML"]

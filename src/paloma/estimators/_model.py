@@ -42,7 +42,7 @@ class Model(ABC):
 
     @property
     def factor(self) -> float:
-        return 1.0 / (self.scale or 1.0)
+        return 1.0 / (1.0 if self.scale is None else self.scale)
 
     @abstractmethod
     def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:

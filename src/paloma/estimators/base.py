@@ -78,7 +78,7 @@ class Learner(Scoring, Parameters):
             mined, first = None, data.triplets
             self.__dict__.pop("mined_", None)
             if first is None:
-                mined = self._mine(data.X, codes)
+                mined = self._mine(self._mining_rows(data.X), codes)
                 first = mined.triplets
                 self.mined_ = mined.summary()
             self._begin(data.X, labels, rng, first, whole=True)
@@ -118,7 +118,7 @@ class Learner(Scoring, Parameters):
                 self._begin(data.X, labels, self._generator(), data.triplets)
             model = self._model
             rows = check.of_kind(data.X.astype(model.dtype, copy=False), model.sparse)
-            check.check_magnitude(self, rows, model.factor)
+            self._check_magnitude(rows, model.factor)
             codes = self._codes(labels, data.y)
             if data.triplets is None:
                 tally = self._learn_rows(parts, *_labelled_rows(rows, codes))
@@ -186,12 +186,19 @@ class Learner(Scoring, Parameters):
         check.check_magnitude(self, X, 1.0 / scale)
         return scale
 
+    def _check_magnitude(self, X: Any, factor: Any) -> None:
+        check.check_magnitude(self, X, factor)
+
     def _freeze_scale(self, X: Any, triplets: Array) -> None:
         """Learn the scale when the first triplets form; the model has not moved before."""
         model = self._model
         if model.scale is None and len(triplets):
             model.scale = self._scale_of(X, triplets)
             model.begin(partial(self._start, X.shape[1], X.dtype), X, triplets)
+
+    def _mining_rows(self, X: Any) -> Any:
+        """X as triplets are mined in it."""
+        return X
 
     def _mine(self, X: Any, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
@@ -258,7 +265,8 @@ class Learner(Scoring, Parameters):
         pool_codes = np.concatenate([old_codes, codes])
         tally = Tally()
         if len(codes) and (pool_codes != pool_codes[0]).any():
-            mined = self._mine(pool, pool_codes, np.arange(len(old_codes), len(pool_codes)))
+            anchors = np.arange(len(old_codes), len(pool_codes))
+            mined = self._mine(self._mining_rows(pool), pool_codes, anchors)
             self._freeze_scale(pool, mined.triplets)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)

@@ -1,0 +1,170 @@
+"""How a learner of LogDet geometry takes a block of triplets (spec.md 8 and 10).
+
+Steps add to inverses: a block turns M^-1 into M^-1 + sum_r w_r v_r v_r^T, w_r the net step of the pair v_r. With an
+orthonormal basis Q of the block's pairs, v_r = Q c_r, all that the steps ask of M is S = Q^T M Q: the block is learnt
+on the small S and the coordinates c_r. The net steps then move M itself by matrix products: what has a positive one
+shrinks M, M -= F F^T, then what has a negative one grows it, M += F F^T, with F in the image M Q.
+
+Spec 10 takes the pairs themselves as the basis. An orthonormal one makes the small problem as stable as the large one,
+also where pairs repeat or depend on each other. Every class matrix has a basis of its own, of the pairs of its class.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, blas, lapack, qr
+
+from ._kernels.logdet import logdet_sweep
+from ._kernels.scratch import Scratch
+from ._learner import Parts, Stream, _aggressiveness, _candidate_codes, _distinct_pairs, _margins, _taus
+from ._representation import Dense, segments_of
+
+Array = NDArray[Any]
+
+# Up to this dimension learning on the matrices themselves beats blocks, where a triplet brings half a new pair; the
+# bound grows with that number, and with the number of classes, each of which has matrix products of its own (measured).
+DIRECT_DIMENSION = 170
+# Such a chunk of triplets gathers about this many numbers of pairs first.
+DIRECT_CHUNK = 1 << 16
+# Pairs are independent if each keeps this share of its squared length off the span of those before it.
+INDEPENDENT = 1e-4
+
+
+def logdet_path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
+    """How to learn a stretch of triplets, and how many at a time; see `paloma._learner.Parts`."""
+    d = stream.X.shape[1]
+    if block != "auto":
+        return partial(_block, scratch=Scratch()), min(int(block), max(d // 2, 1))
+    head = stream.triplets[:1024]
+    codes = _candidate_codes(parts, stream, head)
+    pairs = len(_distinct_pairs(head, codes)[0]) / len(head)
+    if d <= DIRECT_DIMENSION * (2.0 * pairs) ** 0.6 * (1.0 + len(np.unique(codes)) / 60):
+        return partial(_direct, scratch=Scratch()), max(256, DIRECT_CHUNK // d)
+    size = max(64, d // 4 if parts.locality.is_local else d // 8)
+    return partial(_block, scratch=Scratch()), max(1, int(size / pairs))
+
+
+def _direct(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
+    """Triplets start to stop on the matrices themselves, in float64; float32 ones are rounded once a call."""
+    rows, codes, members = _pairs(parts, stream, start, stop, scratch)
+    slots, (n, d, _) = state.ensure(codes), state.stack.shape
+    rows, shared, stack = (array.astype(np.float64, copy=False) for array in (rows, state.shared, state.stack))
+    local = stack.reshape(-1), np.arange(n) * d * d, np.full(n, d), slots
+    loss, updates, _ = _sweep(parts, stream, start, stop, members, rows, rows, shared, *local)
+    if shared is not state.shared and updates:
+        state.shared[...], state.stack[...] = shared, stack
+    return loss, updates
+
+
+def _block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
+    """Triplets start to stop in the coordinates of what their pairs span."""
+    rows, codes, members = _pairs(parts, stream, start, stop, scratch)
+    shared = Span(state.shared, rows)
+    classes = [(code, part, Span(state.local(code), rows[part])) for code, part in segments_of(codes) if code >= 0]
+    coordinates, *local = _side_by_side(classes, len(rows))
+    matrices = shared.coordinates, coordinates, shared.small.copy(), *local
+    loss, updates, weight = _sweep(parts, stream, start, stop, members, *matrices)
+    if not updates:
+        return loss, updates
+    try:
+        factors, signs = shared.factors(parts.locality.lam * weight)
+        moves = [(code, span.factors(parts.locality.mu * weight[part])) for code, part, span in classes]
+    except LinAlgError:  # a growth beyond the precision of the products
+        state.settle()
+        return _direct(parts, state, stream, start, stop, scratch)
+    state.move_shared(factors, factors, signs, scratch)
+    for code, (factors, signs) in moves:
+        if len(signs):
+            state.move_local(factors, factors, [(code, slice(0, len(signs)))], signs, scratch)
+    return loss, updates
+
+
+class Span:
+    """A matrix M as some pairs see it: `images` Q^T M, `small` Q^T M Q, and the pairs' coordinates in the basis Q.
+
+    Where the pairs are plainly independent, Q is orthonormal under M itself, by Cholesky's factor of their forms; else
+    in the plain sense, by Householder's reflections.
+    """
+
+    def __init__(self, matrix: Array, pairs: Array) -> None:
+        single = matrix.dtype == np.float32
+        images = _product(matrix, pairs)
+        lower, failed = (lapack.spotrf if single else lapack.dpotrf)(images @ pairs.T, lower=1, clean=1)
+        distances = np.square(lower).sum(axis=1)
+        if not failed and (np.square(lower.diagonal()) > INDEPENDENT * distances).all():
+            self.coordinates = np.ascontiguousarray(lower, np.float64)
+            self.small = np.eye(len(pairs))
+            self.images = _solved(lower, images)
+            return
+        basis, coordinates = qr(pairs.T, mode="economic", check_finite=False)
+        self.coordinates = np.ascontiguousarray(coordinates.T, np.float64)
+        self.images = _product(matrix, basis.T)
+        small = (self.images @ basis).astype(np.float64)
+        self.small = (small + small.T) / 2
+
+    def factors(self, weight: Array) -> tuple[Array, Array]:
+        """Rows f and signs s with M - sum_k s_k f_k f_k^T the inverse of M^-1 + sum_r weight_r v_r v_r^T.
+
+        With G = sqrt(|w|) C: Woodbury's identity for the positive weights, then for the negative ones.
+        """
+        scaled = np.sqrt(np.abs(weight))[:, None] * self.coordinates
+        shrink, grow = scaled[weight > 0], scaled[weight < 0]
+        down = _whitened(shrink @ self.small @ shrink.T, shrink)
+        mapped = down @ self.small
+        met = grow @ mapped.T
+        up = _whitened(met @ met.T - grow @ self.small @ grow.T, grow - met @ down)
+        factors = np.concatenate([down, up]).astype(self.images.dtype) @ self.images
+        return factors, np.repeat([1.0, -1.0], [len(down), len(up)])
+
+
+def _product(matrix: Array, rows: Array) -> Array:
+    """rows M; of a symmetric M learning keeps the upper triangle alone up to date."""
+    symm = blas.ssymm if matrix.dtype == np.float32 else blas.dsymm
+    return symm(1.0, matrix.T, rows.T, lower=1).T
+
+
+def _whitened(form: Array, rows: Array) -> Array:
+    """L^-1 rows, L L^T = I + form."""
+    form[np.diag_indices_from(form)] += 1.0
+    lower, failed = lapack.dpotrf(form, lower=1)
+    if failed:
+        raise LinAlgError("not positive definite")
+    return _solved(lower, rows)
+
+
+def _solved(lower: Array, rows: Array) -> Array:
+    """lower^-1 rows."""
+    trsm = blas.strsm if rows.dtype == np.float32 else blas.dtrsm
+    return trsm(1.0, lower, rows.T, side=1, lower=1, trans_a=1).T
+
+
+def _pairs(parts: Parts, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[Array, Array, Array]:
+    """The distinct pairs p - q sorted by class, their class codes, and the two pairs of each triplet."""
+    triplets = stream.triplets[start:stop]
+    anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, stream, triplets))
+    rows, _ = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    return rows, codes, members
+
+
+def _side_by_side(classes: list[tuple[int, slice, Span]], n: int) -> tuple[Array, Array, Array, Array, Array]:
+    """Class matrices of different sizes as the sweep takes them: coordinates, matrices, begins, sizes, slots."""
+    size = np.array([len(span.small) for _, _, span in classes], np.int64)
+    coordinates, slots = np.zeros((n, int(size.max(initial=0)))), np.full(n, -1, np.int32)
+    for slot, (_, part, span) in enumerate(classes):
+        coordinates[part, : size[slot]], slots[part] = span.coordinates, slot
+    flat = np.concatenate([np.empty(0), *(span.small.ravel() for _, _, span in classes)])
+    return coordinates, flat, np.cumsum(size * size) - size * size, size, slots
+
+
+def _sweep(parts: Parts, stream: Stream, start: int, stop: int, members: Array, *matrices: Array) -> Any:
+    """(loss, updates, net step of each pair) of triplets start to stop."""
+    weight = np.zeros(len(matrices[0]))
+    loss, updates = logdet_sweep(
+        *matrices, members, parts.measure.norms(stream.X, stream.triplets[start:stop], stream.factor),
+        _margins(parts, stream, start, stop), _aggressiveness(parts, stream, start, stop),
+        parts.locality.lam, parts.locality.mu, parts.step.name == "pa2", _taus(stream, start, stop), weight,
+    )  # fmt: skip
+    return loss, updates, weight
