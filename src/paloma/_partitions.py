@@ -41,6 +41,7 @@ class Found:
     targets: tuple[Array, Array]
     impostors: tuple[Array, Array]
     norms: float = 0.0
+    total: Any = 0.0
 
     @classmethod
     def nothing(cls, n: int, n_targets: int, n_impostors: int) -> "Found":
@@ -58,8 +59,8 @@ class Found:
 def meet(found: Found, own: Partition, other: Partition, centre: Array | None) -> Found:
     """Let the rows of `own` look for targets and impostors in `other`, which may be `own` itself.
 
-    centre : mean of all rows, None for CSR. The squared norms about it of `own`'s rows are added up when it meets
-    itself: their mean over all partitions gives the spread of the data, see `spread`.
+    centre : about the mean of all rows, None for CSR. The rows of `own`, and their squared norms about it, are added up
+    when it meets itself: what `spread` needs.
     """
     same, n = own is other, own.X.shape[0]
     if not n or not other.X.shape[0]:
@@ -81,13 +82,15 @@ def meet(found: Found, own: Partition, other: Partition, centre: Array | None) -
         k = old[0].shape[1]
         rows, distances = closest(X, anchors, new, k)
         pairs.append(merged([old, (distances, numbers[np.where(rows < 0, -1, rows - first)])], k))
-    return Found(pairs[0], pairs[1], found.norms + (float(items.constants.sum()) if same else 0.0))
+    if not same:
+        return Found(pairs[0], pairs[1], found.norms, found.total)
+    return Found(pairs[0], pairs[1], float(items.constants.sum()), total_of(own.X))
 
 
-def spread(norms: list[float], n: int, total: Array, centre: Array | None) -> float:
-    """Mean squared distance of two of n rows, from the squared norms of all and the sum of the rows."""
-    mean = total / n
-    return 2.0 * (sum(norms) / n - (float(mean @ mean) if centre is None else 0.0))
+def spread(norms: list[float], totals: list[Any], n: int, centre: Array | None) -> float:
+    """Mean squared distance of two of n rows, from the sums of rows and of their squared norms about a centre."""
+    mean = sum(totals) / n - (0.0 if centre is None else centre.astype(np.float64))
+    return 2.0 * (sum(norms) / n - float(mean @ mean))
 
 
 def centre_of(total: Array, n: int, dtype: Any, sparse: bool) -> Array | None:

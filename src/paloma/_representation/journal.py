@@ -85,8 +85,8 @@ class Journal:
         if not journals:
             return out
         ids = np.concatenate([journal.ids for journal in journals])
-        kept, place = _once(ids)
-        out.rows, out.ids = stacked([journal.rows for journal in journals])[kept], ids[kept]
+        first, place = _once(ids)
+        out.rows, out.ids = stacked([journal.rows for journal in journals])[first], ids[first]
         firsts = np.cumsum([0, *(len(journal.ids) for journal in journals)])
         for name in ("anchors", "candidates"):
             numbers = [first + getattr(journal, name) for first, journal in zip(firsts, journals, strict=False)]

@@ -38,6 +38,8 @@ class Checkpoint:
 
     def write(self, learner: Any, report: list[dict[str, float]]) -> None:
         """Keep a learner and the report so far."""
+        if self.path is None:
+            return
         kept = copy.copy(learner)
         kept.rounds_, kept._fit_of = report, self.fingerprint
         save(kept, self.path)

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from .. import _validation as check
 from .._partitions import one_reservoir
 from .._progress import progress
-from ..estimators._mixing import Learnt, begin, check_mixable, common_scale, join, learn_shard, mix
+from ..estimators._mixing import Learnt, begin, check_mixable, common_scale, join, learn_shard, mix, same_everywhere
 from ..estimators.base import Learner
 from . import _plan as plan
 from ._checkpoint import Checkpoint
@@ -86,7 +86,7 @@ def fit(
     _check(estimator, rounds, mining, held_out, shard_rows)
     survey = Survey.of(clone(estimator), runner(client), shards_of(X, y, shard_rows), held_out)
     small = survey.n_rows <= ACROSS_ROWS and survey.n_bytes <= ACROSS_BYTES and len(survey.shards) > 1
-    across = mining == "across" or (mining == "auto" and small)
+    across = mining == "across" or (mining == "auto" and small and same_everywhere(estimator))
     return _Fit(survey, plans_across(survey) if across else plans_within(survey), across).learn(rounds, checkpoint)
 
 
@@ -98,6 +98,10 @@ def _check(estimator: Any, rounds: Any, mining: Any, held_out: Any, shard_rows: 
     check.check_word("mining", mining, ("auto", "across", "within"))
     check.check_real("held_out", held_out, 0.0, 0.5)
     check_mixable(estimator)
+    if mining == "across" and not same_everywhere(estimator):
+        raise ValueError(
+            f"{check.name_of(estimator)} with groups mines within shards only: groups have other units each."
+        )
 
 
 @dataclass

@@ -46,8 +46,8 @@ def targets_impostors(
     array([[1, 0, 2],
            [2, 3, 1]])
     """
-    settings = {"n_targets": n_targets, "n_impostors": n_impostors, "impostor_margin": impostor_margin}
-    learner = L2ODML(**settings)  # takes dense rows and sparse ones
+    # a learner that takes dense rows and sparse ones carries the settings
+    learner = L2ODML(n_targets=n_targets, n_impostors=n_impostors, impostor_margin=impostor_margin)
     learner._parts()
     survey = Survey.of(learner, runner(client), shards_of(X, y, shard_rows), 0.0)
     near = survey.fetch([later(plan.near_of, one) for one in _wanted(survey)])
@@ -93,8 +93,8 @@ def _wanted(survey: Survey) -> list[Any]:
             found = later(plan.look, learner, found, pair, (job, theirs), other, centre)
         looks.append(found)
     looks = survey.run(looks)
-    norms = survey.fetch([later(plan.norms_of, one) for one in looks])
-    slack = learner.impostor_margin * spread([norm for norm, _ in norms], sum(k for _, k in norms), total, centre)
+    norms, totals, counts = zip(*survey.fetch([later(plan.sums_of, one) for one in looks]), strict=True)
+    slack = learner.impostor_margin * spread(list(norms), list(totals), sum(counts), centre)
     return survey.run([later(plan.want, learner, *one, found, slack) for one, found in zip(each, looks, strict=True)])
 
 

@@ -117,11 +117,11 @@ class Plan:
     lent_numbers: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     @classmethod
-    def of(cls, learner: Any, near: Near, pool: Any, **lent: Any) -> "Plan":
+    def of(cls, learner: Any, near: Near, pool: Any, summary: Any = None, **lent: Any) -> "Plan":
         mined = near.mined()
         scale = learner._scale_of(pool, mined.triplets)
         tables = Near(*(a.astype(np.int32) for a in (near.anchors, near.targets, near.impostors)))
-        return cls(tables, scale, len(mined.triplets), mined.summary(), **lent)
+        return cls(tables, scale, len(mined.triplets), summary or mined.summary(), **lent)
 
     def figures(self) -> tuple[Any, int, dict[str, int]]:
         return self.scale, self.n_triplets, self.summary
@@ -145,7 +145,7 @@ def plan_within(learner: Any, pair: Any, job: Job) -> Plan:
     if len(np.unique(codes[known])) < 2:
         nobody = np.full((len(known), 1), -1)
         return Plan.of(learner, Near(known, nobody, nobody), rows.X)
-    return Plan.of(learner, learner._near(rows.X, codes), rows.X)
+    return Plan.of(learner, learner._near(learner._mining_rows(rows.X), codes), rows.X)
 
 
 def partition(learner: Any, pair: Any, job: Job) -> Partition:
@@ -153,7 +153,7 @@ def partition(learner: Any, pair: Any, job: Job) -> Partition:
     rows, codes = rows_of(learner, pair, job)
     known = np.flatnonzero(codes != FREE)
     X = rows.X if len(known) == len(codes) else rows.X[known]
-    return Partition(X, codes[known], job.first + known)
+    return Partition(learner._mining_rows(X), codes[known], job.first + known)
 
 
 def look(learner: Any, found: Found | None, own: Any, jobs: tuple[Job, Job], other: Any, centre: Any) -> Found:
@@ -165,9 +165,9 @@ def look(learner: Any, found: Found | None, own: Any, jobs: tuple[Job, Job], oth
     return meet(found, mine, theirs, centre)
 
 
-def norms_of(found: Found) -> tuple[float, int]:
-    """Squared norms of a shard's rows about the centre, added up, and how many rows there are."""
-    return found.norms, len(found.targets[0])
+def sums_of(found: Found) -> tuple[float, Any, int]:
+    """Squared norms of a shard's rows about the centre, and the rows, added up; and how many rows there are."""
+    return found.norms, found.total, len(found.targets[0])
 
 
 @dataclass
@@ -176,6 +176,7 @@ class Wanted:
 
     near: Near
     numbers: Array
+    summary: dict[str, int]
 
 
 def want(learner: Any, pair: Any, job: Job, found: Found, slack: float) -> Wanted:
@@ -185,7 +186,7 @@ def want(learner: Any, pair: Any, job: Job, found: Found, slack: float) -> Wante
     usable = ~((near.targets < 0).all(axis=1) | (near.impostors < 0).all(axis=1))
     named = np.unique(np.concatenate([near.targets[usable].ravel(), near.impostors[usable].ravel()]))
     here = (named >= job.first) & (named < job.first + pair[0].shape[0])
-    return Wanted(near, named[(named >= 0) & ~here])
+    return Wanted(near, named[(named >= 0) & ~here], near.mined().summary())
 
 
 def near_of(wanted: Wanted) -> Near:
@@ -209,14 +210,15 @@ def lend(learner: Any, pair: Any, job: Job, wanted: list[Array]) -> list[Any]:
 def plan_across(learner: Any, pair: Any, job: Job, wanted: Wanted, lent: list[Any]) -> Plan:
     """Neighbours over all shards, and the rows of other shards that they are."""
     rows, _ = rows_of(learner, pair, job)
-    n, lent = len(rows.y), [part for part in lent if len(part[1])]
+    n, lent = rows.X.shape[0], [part for part in lent if len(part[1])]
     numbers = np.concatenate([job.first + np.arange(n), *(part[2] for part in lent)])
     place = np.argsort(numbers)
     near = Near(*(_places(table, numbers[place], place) for table in vars(wanted.near).values()))
     if not lent:
-        return Plan.of(learner, near, rows.X)
+        return Plan.of(learner, near, rows.X, wanted.summary)
     X, codes = stacked([part[0] for part in lent]), np.concatenate([part[1] for part in lent])
-    return Plan.of(learner, near, stacked([rows.X, X]), lent=X, lent_codes=codes, lent_numbers=numbers[n:])
+    pool, lent_numbers = stacked([rows.X, X]), numbers[n:]
+    return Plan.of(learner, near, pool, wanted.summary, lent=X, lent_codes=codes, lent_numbers=lent_numbers)
 
 
 def _places(table: Array, known: Array, place: Array) -> Array:

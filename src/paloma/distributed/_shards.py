@@ -174,6 +174,8 @@ def read(learner: Any, pair: tuple[Any, Any], number: int, dtype: Any = None) ->
             return Rows(np.empty((0, width), dtype or np.float64), labels[:0])
         rows = check.check_rows(learner, X, reset=reset)
         labels = check.check_labels(learner, labels, rows.shape[0])
+        if reset and (learner.scale is None or rows.dtype == np.float64):
+            check.check_magnitude(learner, rows, 1.0)
     except (ValueError, TypeError) as error:
         raise type(error)(f"Partition {number}: {error}") from None
     if dtype is not None and rows.dtype != dtype:

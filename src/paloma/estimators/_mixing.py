@@ -7,6 +7,7 @@ does not have has Delta = 0 there. Journals of steps are put together, each step
 """
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +18,10 @@ from .. import _validation as check
 from .._learner import Stream, Tally
 from .._locality import Labels
 from ..triplets import Mined, Reservoir
-from ._model import DenseModel, Model, ProjectedModel
+from ._axes import DenseLearner, ProjectedLearner
+from ._model import Model, ProjectedModel
 from .base import Learner
+from .multimodal import OMDML
 
 Array = NDArray[Any]
 
@@ -32,15 +35,20 @@ class Learnt:
 
 
 def check_mixable(learner: Learner) -> None:
-    """Refuse learners, and parameters, whose shards cannot be averaged."""
+    """Refuse learners, and parameters, whose shards cannot be averaged; check all others."""
     who = check.name_of(learner)
-    parts = learner._parts()
-    kind = learner._new_model(Labels(), np.random.default_rng(0), Reservoir(1), 1.0)
-    if type(kind) not in (DenseModel, ProjectedModel):
+    if not isinstance(learner, DenseLearner | ProjectedLearner | OMDML):
         raise TypeError(f"{who} cannot be mixed from shards: its state is not a mean of theirs. Fit it on one machine.")
+    learner._parts()
+    if isinstance(learner, OMDML) and learner.rank is not None:
+        raise ValueError(f"{who}: low-rank factors have no meaningful mean over shards; leave rank out.")
     if learner.remine:
-        raise ValueError(f"{who}: remine=True needs all rows in one place; mine again by calling fit once more.")
-    del parts
+        raise ValueError(f"{who}: remine=True needs all rows in one place; leave it out.")
+
+
+def same_everywhere(learner: Learner) -> bool:
+    """Whether rows are mined in the same units in every shard; OMDML divides its groups by the spread it sees."""
+    return not (isinstance(learner, OMDML) and learner.groups is not None)
 
 
 def begin(learner: Learner, labels: Labels, scale: Any, like: Any, n_triplets: int) -> Learner:
@@ -53,7 +61,7 @@ def begin(learner: Learner, labels: Labels, scale: Any, like: Any, n_triplets: i
     return learner
 
 
-def common_scale(scales: list[Any], counts: list[int]) -> Any:
+def common_scale(scales: Sequence[Any], counts: Sequence[int]) -> Any:
     """The scale of all triplets from that of each shard's: squares are means over triplets, so they average."""
     pairs = [(np.square(scale), n) for scale, n in zip(scales, counts, strict=True) if n]
     if not pairs:
@@ -65,7 +73,7 @@ def common_scale(scales: list[Any], counts: list[int]) -> Any:
 def learn_shard(learner: Learner, X: Any, codes: Array, ids: Array, mined: Mined, rng: np.random.Generator) -> Learnt:
     """One pass of a fork over a shard's triplets in random order; ids number the rows in the whole data."""
     model = fork(learner._model, rng)
-    check.check_magnitude(learner, X, 1.0 / float(np.min(model.scale or 1.0)))
+    learner._check_magnitude(X, model.factor)
     if isinstance(model, ProjectedModel):
         model.state.journal.open(X, ids)
     stream = Stream(X, mined.shuffled(rng), codes, model.factor)
