@@ -229,7 +229,7 @@ def test_grid_search_through_joblib(client):
     assert searches[0].best_params_ == searches[1].best_params_
 
 
-# -- clusters -----------------------------------------------------------------------------------------------------------
+# -- clusters ------------------------------------------------------------------------------------------------------
 
 
 def test_clusters_that_cannot_be_had():
