@@ -7,7 +7,7 @@ along b, each of rank one. With alpha = a^T M a, beta = b^T M b, gamma = a^T M b
 
 so every matrix that a triplet touches enters the one-dimensional dual through at most one rate p at which it shrinks
 and one rate q at which it grows: g(tau) = m + sum p / (1 + tau p) - sum q / (1 - tau q), where q tau < 1 keeps the
-matrix positive definite. The squared hinge subtracts tau / 2C.
+matrix positive definite. The squared hinge subtracts tau / 2C. Forms are never below 0, whatever rounding says.
 """
 
 import math
@@ -166,7 +166,7 @@ def _forms(M, a, b, u, v, out):
 
 @inlined
 def _form(M, a, u):
-    """u = M a and a^T M a."""
+    """u = M a and a^T M a, likewise."""
     n = M.shape[0]
     for s in range(n):
         u[s] = 0
