@@ -66,7 +66,7 @@ class GroupedModel(Model):
         )
         if before is not None and not np.isfinite(self.state.states[0].shared).all():
             self.state, self.n_means = before
-            size = f"eta={parts.C:g}" if parts.plain else f"C={parts.C:g}"
+            size = f"eta={parts.C:g}" if parts.plain else f"C={4 * parts.C:g}"
             raise ValueError(f"Steps of size {size} along the gradient grew without bound; give a smaller one.")
         return self.count(tally)
 
