@@ -3,14 +3,22 @@
 Each command is a function in a module of its own, registered here; imports that take time stand inside it.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from . import _errors
+from .convert import convert
 from .demo import demo
+from .evaluate import evaluate
+from .fit import fit
+from .info import info
+from .predict import predict
+from .search import search
+from .update import update
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
 app = typer.Typer(
     name="paloma",
@@ -18,8 +26,20 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-app.command()(_errors.in_one_line(demo))
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "fit": fit,
+    "update": update,
+    "eval": evaluate,
+    "predict": predict,
+    "search": search,
+    "info": info,
+    "convert": convert,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(_errors.in_one_line(command))
 
 
 def _print_version(wanted: bool) -> None:

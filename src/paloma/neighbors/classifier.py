@@ -70,6 +70,25 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
         return self
 
+    @property
+    def rows_(self) -> Any:
+        """The rows that vote."""
+        check_is_fitted(self)
+        return self._items.X
+
+    @property
+    def labels_(self) -> Array:
+        """Their labels."""
+        check_is_fitted(self)
+        return self.classes_[self._numbers]
+
+    def refresh(self) -> Self:
+        """Bring the rows under the metric as it is now, after it has learnt more."""
+        labels, learner = self.labels_, _learner_of(self.metric_)
+        codes = learner._codes_of(labels, len(labels), "rows of X")
+        self._items = LocalItems(learner._metric(), self._items.X, codes)
+        return self
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = isinstance(_learner_of(self.metric), Learner) and _learner_of(self.metric)._sparse

@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import ModelFileError
 from . import _container
-from ._about import environment, summary
+from ._about import environment, learner_of, summary
 from ._registry import register
 from ._tree import Reader, Writer
 
-__all__ = ["load", "register", "save"]
+__all__ = ["learner_of", "load", "register", "save"]
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
