@@ -3,8 +3,7 @@
 Each command is a function in a module of its own, registered here; imports that take time stand inside it.
 """
 
-from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -28,7 +27,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-COMMANDS: dict[str, Callable[..., None]] = {
+# A dict of commands in place of a command is a group of them.
+COMMANDS: dict[str, Any] = {
     "demo": demo,
     "fit": fit,
     "update": update,
@@ -38,8 +38,19 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
     "convert": convert,
 }
-for name, command in COMMANDS.items():
-    app.command(name)(_errors.in_one_line(command))
+
+
+def _add(commands: dict[str, Any], to: typer.Typer) -> None:
+    for name, command in commands.items():
+        if isinstance(command, dict):
+            group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+            _add(command, group)
+            to.add_typer(group, name=name)
+        else:
+            to.command(name)(_errors.in_one_line(command))
+
+
+_add(COMMANDS, app)
 
 
 def _print_version(wanted: bool) -> None:

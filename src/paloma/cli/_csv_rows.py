@@ -15,16 +15,16 @@ _WIDTH = 64
 
 
 def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iterator[Batch | None]:
-    """Batches of rows from blocks of lines, the first line being the header unless it holds a number.
+    """Batches of rows from blocks of lines.
 
-    An empty block, where the stream pauses, gives None.
+    The first line is a header if it holds no number, or the label's name. An empty block, where the stream pauses, gives None.
     """
     columns, delimiter, row = None, ",", 1
     for block in blocks:
         lines = block if all(map(str.strip, block)) else [line for line in block if line.strip()]
         if columns is None and lines:
             delimiter = _delimiter(lines[0])
-            names, lines = _header(lines, delimiter)
+            names, lines = _header(lines, delimiter, wanted.label)
             columns = plan(names, wanted, where)
         if not lines:
             yield None
@@ -43,12 +43,13 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
     return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
 
 
-def _header(lines: list[str], delimiter: str) -> tuple[list[str], list[str]]:
+def _header(lines: list[str], delimiter: str, label: str) -> tuple[list[str], list[str]]:
     """Names of the columns, and the lines that are left; columns without names are numbered."""
-    (first,) = _cells(lines[:1], delimiter)
-    if any(_is_float(cell) for cell in first):
+    first = [cell.strip() for cell in _cells(lines[:1], delimiter)[0]]
+    named = label in first and not label.isdecimal()
+    if not named and any(_is_float(cell) for cell in first):
         return [str(k) for k in range(len(first))], lines
-    return [cell.strip() for cell in first], lines[1:]
+    return first, lines[1:]
 
 
 def _is_float(cell: str) -> bool:
@@ -83,9 +84,10 @@ def _fast(lines: list[str], columns: Plan, delimiter: str) -> tuple[Array, Array
     if columns.label is None:
         return np.ascontiguousarray(table["x"]), None
     y = np.char.strip(table["y"])
-    if (np.char.str_len(y) >= _WIDTH).any():
-        raise ValueError("a label is too long")
-    return np.ascontiguousarray(table["x"]), y
+    width = int(np.char.str_len(y).max(initial=1))
+    if width >= _WIDTH:
+        raise ValueError("a label may have been cut off")
+    return np.ascontiguousarray(table["x"]), y.astype(f"U{width}")
 
 
 def _slow(lines: list[str], columns: Plan, delimiter: str, row: int, where: str) -> tuple[Array, Array | None]:

@@ -1,5 +1,6 @@
 """Lines of a file or of a stream that is still being written, in blocks; and how to stop between two of them."""
 
+import io
 import os
 import select
 import signal
@@ -55,9 +56,9 @@ def follow(stream: BinaryIO, size: int, patience: float, interrupt: Interrupt) -
 
     So the blocks of a stream that never pauses do not depend on how its bytes arrive.
     """
-    handle, rest, waiting = stream.fileno(), b"", list[str]()
+    rest, waiting = b"", list[str]()
     while not interrupt.signal:
-        data = _read(handle, patience, interrupt)
+        data = _read(stream, patience, interrupt)
         if data is None:
             yield waiting
             waiting = []
@@ -75,12 +76,14 @@ def follow(stream: BinaryIO, size: int, patience: float, interrupt: Interrupt) -
         yield waiting
 
 
-def _read(handle: int, patience: float, interrupt: Interrupt) -> bytes | None:
+def _read(stream: BinaryIO, patience: float, interrupt: Interrupt) -> bytes | None:
     """What there is to read, b"" at the end, None after `patience` seconds or where a signal ended the wait."""
     interrupt.waiting = True
     try:
-        ready = select.select([handle], [], [], patience)[0]
-        return os.read(handle, _READ) if ready else None
+        ready = select.select([stream], [], [], patience)[0]
+        return os.read(stream.fileno(), _READ) if ready else None
+    except io.UnsupportedOperation:  # a stream in memory
+        return stream.read(_READ)
     except KeyboardInterrupt:
         return None
     finally:

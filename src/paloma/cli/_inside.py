@@ -57,17 +57,17 @@ def _matrices(learner: Any, names: list[str], n_classes: int, n_features: int) -
     d, k = learner.n_features_in_, len(learner.classes_)
     if d * d * (k + 1) > _ENTRIES or not hasattr(learner, "shared_"):
         return []
-    out = [_one("shared", learner.shared_, learner.metric_matrix(), names, n_features)]
-    local = learner.local_
+    local, symmetric = learner.local_, hasattr(learner, "pair_distance")
+    out = [_one("shared", learner.shared_, learner.metric_matrix(), symmetric, names, n_features)]
     moved = [float(np.linalg.norm(matrix - np.eye(d))) for matrix in local]
     for number in np.argsort(moved)[::-1][:n_classes].tolist() if moved else ():
         label = learner.classes_[number]
-        out.append(_one(str(label), local[number], learner.metric_matrix(label), names, n_features))
+        out.append(_one(str(label), local[number], learner.metric_matrix(label), symmetric, names, n_features))
     return out
 
 
-def _one(name: str, part: Array, metric: Array, names: list[str], n_features: int) -> dict[str, Any]:
-    spectrum = np.linalg.eigvalsh(part) if np.array_equal(part, part.T) else np.linalg.svd(part, compute_uv=False)
+def _one(name: str, part: Array, metric: Array, symmetric: bool, names: list[str], n_features: int) -> dict[str, Any]:
+    spectrum = np.linalg.eigvalsh(part) if symmetric else np.linalg.svd(part, compute_uv=False)
     weights = np.diag(metric)
     heavy = np.argsort(-weights, kind="stable")[:n_features]
     return {

@@ -7,9 +7,12 @@ import typer
 
 Data = Annotated[
     str,
-    typer.Argument(help="A table: .csv, .tsv, .jsonl, .npz, .npy, .parquet, .svm, a data set's name, or - for stdin."),
+    typer.Argument(
+        metavar="DATA",
+        help="A table: .csv, .tsv, .jsonl, .npz, .npy, .parquet, .svm, a data set's name, or - for stdin.",
+    ),
 ]
-Model = Annotated[Path, typer.Argument(help="A model file.")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
 Label = Annotated[str, typer.Option("--label", "-y", help="Column of the labels.")]
 LabelColumn = Annotated[str | None, typer.Option("--label", "-y", help="Column of the labels, if not that of fit.")]
 Labels = Annotated[Path | None, typer.Option(help="File of labels, one a row: .npy or text.")]

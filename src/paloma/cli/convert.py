@@ -10,16 +10,23 @@ from ._options import Drop, Label, Labels
 
 
 def convert(
-    source: Annotated[str, typer.Argument(help="A table, a data set's name (letters, digits, ...), or a model file.")],
-    target: Annotated[Path, typer.Argument(help="A table: .csv, .jsonl, .npz, .parquet, .svm; of a model: .npz.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A table, a data set's name (letters, digits, ...), or a model file."),
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="A table: .csv, .jsonl, .npz, .parquet, .svm; of a model: .npz.")
+    ],
     label: Label = LABEL,
     labels: Labels = None,
     drop: Drop = "",
     rows: Annotated[str | None, typer.Option(help="Only rows from:to, counted from 0, e.g. 16000:20000.")] = None,
 ) -> None:
-    """Write a table in another form, or the matrices of a model as plain arrays.
+    """Write a table in another form, or a model's matrices.
 
-    Example: paloma convert letters letters.csv
+    \b
+    Example:
+      paloma convert letters letters.csv
     """
     from ._columns import Batch, LabelType, Wanted
     from ._formats import read_all

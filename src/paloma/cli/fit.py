@@ -30,9 +30,13 @@ def fit(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Learn a metric from a table and save it, with the rows to vote and to search in.
+    """Learn a metric from a table and save it.
 
-    Example: paloma fit letters.csv -o letters.paloma --learner LODML --set C=0.02
+    With labels the rows are saved as well, to vote in predict and to be searched.
+
+    \b
+    Example:
+      paloma fit letters.csv -o letters.paloma --learner LODML --set C=0.02
     """
     from .._progress import reporting
     from ._columns import LabelType, Wanted

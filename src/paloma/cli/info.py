@@ -15,9 +15,13 @@ def info(
     picture: Annotated[Path | None, typer.Option(help="Also draw it: .png, .svg or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
-    """What a model file holds: learner, parameters, classes, spectra, and which features weigh most where.
+    """Show what a model file holds.
 
-    Example: paloma info letters.paloma --classes 8
+    Learner, parameters, classes, the spectra of U and of the strongest L, and which features weigh most where.
+
+    \b
+    Example:
+      paloma info letters.paloma --classes 8
     """
     from ..persist import load
     from ._inside import described, draw, lines

@@ -17,9 +17,13 @@ def predict(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Classify rows by their nearest neighbours: one label a line, or a JSON object with the share of each class.
+    """Classify rows by their nearest neighbours.
 
-    Example: paloma predict letters.paloma new.csv > labels.txt
+    One label a line, or with --json an object with the share of each class.
+
+    \b
+    Example:
+      paloma predict letters.paloma new.csv > labels.txt
     """
     from ._formats import batches
     from ._models import Opened

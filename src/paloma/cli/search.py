@@ -17,9 +17,13 @@ def search(
     limit: Annotated[int, typer.Option(min=1, help="Show the first so many queries; --json shows all.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Nearest rows of each query under the learnt metrics: row numbers from 0, labels, distances or scores.
+    """Find the nearest rows under the learnt metrics.
 
-    Example: paloma search letters.paloma new.csv -k 5 --json
+    For each query row numbers from 0, labels, and distances or scores.
+
+    \b
+    Example:
+      paloma search letters.paloma new.csv -k 5 --json
     """
     from ._formats import SIZE, batches
     from ._models import Opened

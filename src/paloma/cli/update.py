@@ -12,7 +12,9 @@ from ._options import Drop, Json, LabelColumn, LabelKind, Labels, Model, Quiet
 
 def update(
     model_file: Model,
-    data: Annotated[str, typer.Argument(help="A table, or - for CSV or JSON lines from standard input.")] = "-",
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="A table, or - for CSV or JSON lines from standard input.")
+    ] = "-",
     learner: Annotated[
         str | None, typer.Option("--learner", "-l", help="Begin with this learner where the file is not there yet.")
     ] = None,
@@ -30,13 +32,15 @@ def update(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Go on learning from a table or a stream, and save every few seconds and at the end; Ctrl-C saves, too.
+    """Go on learning from a table or a stream.
 
-    The rows of a stream are CSV with a header, or JSON lines: objects by column name, {"x": [...], "label": ...}, or
-    triplets {"anchor": [...], "positive": [...], "negative": [...]}. Rows that the model keeps to vote and to be
-    searched stay those of fit.
+    Saves every few seconds and at the end; Ctrl-C saves, too, and ends with 130. The rows of a stream are CSV with a
+    header, or JSON lines: objects by column name, {"x": [...], "label": ...}, or triplets {"anchor": [...], "positive":
+    [...], "negative": [...]}. Rows that the model keeps to vote and to be searched stay those of fit.
 
-    Example: tail -f events.csv | paloma update events.paloma --learner LODML --save-every 10
+    \b
+    Example:
+      tail -f events.csv | paloma update events.paloma --learner LODML
     """
     from .._progress import reporting
     from ._follow import Interrupt
