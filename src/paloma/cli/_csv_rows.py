@@ -15,9 +15,9 @@ _WIDTH = 64
 
 
 def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iterator[Batch | None]:
-    """Batches of rows from blocks of lines.
+    """Batches of rows from blocks of lines; an empty block, where the stream pauses, gives None.
 
-    The first line is a header if it holds no number, or the label's name. An empty block, where the stream pauses, gives None.
+    The first line is a header if it holds no number, or the label's name.
     """
     columns, delimiter, row = None, ",", 1
     for block in blocks:

@@ -13,9 +13,9 @@ _INTRODUCTION = """\
 Generated from the help of each command by `python -m paloma.cli._reference > docs/cli.md`; a test compares the two.
 
 A table is a `.csv` or `.tsv` file with a header (columns without names are numbered), `.jsonl` (one object a line),
-`.npz` with arrays `X` and `y`, `.npy` with `--labels`, `.parquet` (extra `parquet`), `.svm` (svmlight, stays sparse), the name
-of a data set, or `-` for CSV or JSON lines from standard input. Errors are one line on stderr that names the row,
-counted from 1, and the column.
+`.npz` with arrays `X` and `y`, `.npy` with `--labels`, `.parquet` (extra `parquet`), `.svm` (svmlight, stays sparse),
+the name of a data set, or `-` for CSV or JSON lines from standard input. Errors are one line on stderr that names the
+row, counted from 1, and the column.
 
 | exit code | |
 |---|---|
