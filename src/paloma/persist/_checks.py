@@ -109,7 +109,8 @@ def _(value: Reservoir) -> None:
 def _(value: Model) -> None:
     need(isinstance(value.labels, Labels) and isinstance(value.reservoir, Reservoir), "a model lacks classes or rows")
     need(isinstance(value.rng, np.random.Generator), "a model lacks its source of randomness")
-    need(value.scale is None or (isinstance(value.scale, float) and 0 < value.scale < np.inf), "a scale is wrong")
+    scale = np.asarray(1.0 if value.scale is None else value.scale, np.float64)
+    need((scale > 0).all() and np.isfinite(scale).all(), "a scale is wrong")
     need(all(type(n) is int and n >= 0 for n in (value.seen, value.updates, value.n_means)), "a counter is wrong")
     known = len(value.labels)
     need(len(value.reservoir.seen) <= known, "a reservoir has rows of unknown classes")
