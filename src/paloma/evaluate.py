@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from . import _validation as check
-from ._search import majority
 
-__all__ = ["cross_validate_triplets", "euclidean_accuracy"]
+__all__ = ["cross_validate_triplets"]
 
 Array = NDArray[Any]
 
@@ -139,34 +137,3 @@ def _run(model: Any, learnt: _Part, scored: _Part) -> tuple[float, int, int, flo
     seconds = perf_counter() - begin
     score = model.triplet_score(scored.X, scored.triplets, scored.y)
     return score, len(learnt.triplets), len(scored.triplets), seconds
-
-
-def euclidean_accuracy(
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    n_neighbors: int = 3,
-    items: ArrayLike | None = None,
-    item_labels: ArrayLike | None = None,
-) -> float:
-    """Accuracy of Euclidean nearest neighbours: what a learnt metric has to beat.
-
-    Parameters
-    ----------
-    X, y : rows and their labels.
-    n_neighbors : neighbours that vote; a tie goes to the class of the nearest among the tied.
-    items, item_labels : the rows that vote; None: all of X but the row itself.
-
-    Examples
-    --------
-    >>> from paloma.evaluate import euclidean_accuracy
-    >>> from sklearn.datasets import load_iris
-    >>> X, y = load_iris(return_X_y=True)
-    >>> print(f"{euclidean_accuracy(X, y):.2f}")
-    0.96
-    """
-    given = items is not None
-    classes, numbers = np.unique(np.asarray(item_labels if given else y), return_inverse=True)
-    search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(items if given else X)
-    ids = search.kneighbors(X if given else None, return_distance=False)
-    return float((classes[majority(numbers[ids])] == np.asarray(y)).mean())

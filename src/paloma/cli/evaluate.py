@@ -55,7 +55,7 @@ def evaluate(
 
 def _neighbours(opened: Any, rows: Any, y: Any, items: str | None, k: int | None) -> dict[str, float]:
     """Accuracy of the nearest neighbours under the metric and under Euclid."""
-    from ..evaluate import euclidean_accuracy
+    from ..neighbors import euclidean_accuracy
 
     if items is None and not hasattr(opened.last, "kneighbors"):
         return {"neighbors": 3, "leave_one_out_accuracy": opened.learner.score(rows, y),
