@@ -47,6 +47,8 @@ class Writer:
             return {"scalar": [value.dtype.str, self.node(value.item(), where)]}
         if kind is np.str_:
             return {"scalar": ["str", str(value)]}
+        if isinstance(value, np.dtype) and value in NAMES:
+            return {"dtype": value.str}
         return self._shared(value, where)
 
     def _collection(self, kind: type, value: Any, where: str) -> Any:
@@ -121,7 +123,15 @@ class Reader:
             model = self.node(node)
         except ModelFileError:
             raise
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            StopIteration,
+            TypeError,
+            ValueError,
+        ) as error:
             raise ModelFileError(f"{type(error).__name__}: {error}") from None
         if self._unused:
             raise ModelFileError(f"{len(self._unused)} arrays belong to nothing")
@@ -169,6 +179,9 @@ class Reader:
     def _read_scalar(self, content: Any) -> Any:
         dtype, value = content
         return np.str_(value) if dtype == "str" else _SCALARS[dtype](self.node(value))
+
+    def _read_dtype(self, content: Any) -> np.dtype[Any]:
+        return next(dtype for dtype in NAMES if dtype.str == content)
 
     def _read_array(self, content: Any) -> Array:
         array = self._arrays[content["name"]]
