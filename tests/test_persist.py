@@ -102,12 +102,11 @@ def test_column_names(path):
 @pytest.mark.parametrize(
     "value",
     [None, True, 3, -(2**200), 0.1, -0.0, np.inf, -np.inf, np.nan, "ä\ud800", [1, [2]], (1, (2, None)),
-     {1: "a", "b": 2},
-     {3, 1}, slice(0, None, 2), np.float32(0.1), np.int8(-3), np.bool_(True), np.dtype(np.float32), np.str_("x"), np.zeros((0, 3)),
-     np.array(3.5), np.asfortranarray(RNG.normal(size=(3, 4))), RNG.normal(size=(6, 4))[::2, 1:],
-     np.arange(3, dtype=">i4"),
-     np.array(["ab", "", "ü"]), np.array([["ab", "c"], ["d", "e"]], order="F"), np.array([b"x", b"yz"]),
-     np.array(["a", 1, None, 2.5], object), np.arange(6, dtype=np.float16).reshape(2, 3)],
+     {1: "a", "b": 2}, {3, 1}, slice(0, None, 2), np.float32(0.1), np.int8(-3), np.bool_(True), np.dtype(np.float32),
+     np.str_("x"), np.zeros((0, 3)), np.array(3.5), np.asfortranarray(RNG.normal(size=(3, 4))),
+     RNG.normal(size=(6, 4))[::2, 1:], np.arange(3, dtype=">i4"), np.array(["ab", "", "ü"]),
+     np.array([["ab", "c"], ["d", "e"]], order="F"), np.array([b"x", b"yz"]), np.array(["a", 1, None, 2.5], object),
+     np.arange(6, dtype=np.float16).reshape(2, 3)],
     ids=str,
 )  # fmt: skip
 def test_values(value):

@@ -29,7 +29,7 @@ def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
         "classes": learner.classes_.tolist(),
         "n_features": learner.n_features_in_,
         "features": names,
-        "scale": float(learner.scale_),
+        "scale": np.asarray(learner.scale_).tolist(),
         "triplets": int(learner.n_triplets_),
         "updates": int(learner.n_updates_),
         "loss": float(learner.loss_),
@@ -55,12 +55,13 @@ def _differs(learner: Any, name: str, value: Any) -> bool:
 def _matrices(learner: Any, names: list[str], n_classes: int, n_features: int) -> list[dict[str, Any]]:
     """U, and the L_c farthest from where they started: distance from the start, spectrum, heaviest features."""
     d, k = learner.n_features_in_, len(learner.classes_)
-    if d * d * (k + 1) > _ENTRIES or not hasattr(learner, "shared_"):
+    if d * d * (k + 1) > _ENTRIES or np.shape(getattr(learner, "shared_", 0)) != (d, d):
         return []
     local, symmetric = learner.local_, hasattr(learner, "pair_distance")
     out = [_one("shared", learner.shared_, learner.metric_matrix(), symmetric, names, n_features)]
     moved = [float(np.linalg.norm(matrix - np.eye(d))) for matrix in local]
-    for number in np.argsort(moved)[::-1][:n_classes].tolist() if moved else ():
+    strongest = np.argsort(moved)[::-1][:n_classes].tolist() if any(moved) else []
+    for number in strongest:
         label = learner.classes_[number]
         out.append(_one(str(label), local[number], learner.metric_matrix(label), symmetric, names, n_features))
     return out
@@ -85,7 +86,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"  learner     {found['learner']}({', '.join(f'{k}={v!r}' for k, v in found['parameters'].items())})"
     yield f"  learnt      {found['triplets']:,} triplets, {share:.1%} of them steps, mean loss {found['loss']:.4f}"
     yield f"  classes     {len(found['classes'])}: {_few(found['classes'])}"
-    yield f"  features    {found['n_features']}: {_few(found['features'])}; divided by {found['scale']:.4g}"
+    yield f"  features    {found['n_features']}: {_few(found['features'])}; divided by {found['scale']}"
     if found["rows_kept"]:
         yield f"  rows kept   {found['rows_kept']:,}, to vote and to be searched"
     if not found["parts"]:

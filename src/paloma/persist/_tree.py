@@ -20,6 +20,8 @@ from ._state import restored, state_of
 
 Array = NDArray[Any]
 _SPARSE = {"csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array}
+# What a file that makes no sense may raise on its way.
+_WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, StopIteration, TypeError, ValueError)
 _SCALARS = {np.dtype(kind).str: np.dtype(kind).type for kind in "?bBhHiIqQefd"}
 
 
@@ -123,15 +125,7 @@ class Reader:
             model = self.node(node)
         except ModelFileError:
             raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            StopIteration,
-            TypeError,
-            ValueError,
-        ) as error:
+        except _WRONG as error:
             raise ModelFileError(f"{type(error).__name__}: {error}") from None
         if self._unused:
             raise ModelFileError(f"{len(self._unused)} arrays belong to nothing")
