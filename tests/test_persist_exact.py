@@ -1,5 +1,6 @@
 """Save, load and go on equals going on, to the bit: every learner, every source of triplets, any split."""
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +17,13 @@ LEARNERS = [name for name in paloma.estimators.__all__ if name[0].isupper()]
 RULES = ("pa", "pa1", "pa2", "smooth", "logistic", "ramp", "rescaled")
 SOURCES = ("rows", "one class", "triplets", "class-free", "points", "weighted")
 N, D = 48, 5
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_waiting_for_the_disk():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @st.composite
