@@ -176,6 +176,17 @@ def test_convert(files, tmp_path):
     assert "unknown kind of file to write" in run("convert", train, tmp_path / "x.doc", code=1).stderr
 
 
+def test_a_model_fitted_in_python_on_a_frame(files):
+    pandas = pytest.importorskip("pandas")
+    _, test, model = files
+    frame = pandas.DataFrame(X[:200], columns=NAMES)[["d", "a", "c", "b"]]
+    paloma.save(paloma.MetricKNeighborsClassifier(paloma.ODML(random_state=0)).fit(frame, Y[:200]), model)
+    expected = paloma.load(model).predict(pandas.DataFrame(X[200:], columns=NAMES)[["d", "a", "c", "b"]])
+    result = run("predict", model, test)
+    assert result.stdout.split() == expected.tolist()
+    assert result.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

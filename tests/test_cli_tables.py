@@ -174,6 +174,11 @@ def test_wrong_parquet(tmp_path):
     parquet.write_table(arrow.table({"a": ["u", "v"], "label": ["x", "y"]}), path)
     with pytest.raises(ValueError, match="row 1, column 'a': 'u' is not a number"):
         read_all(str(path), Wanted())
+    parquet.write_table(arrow.table({"a": [[1.0, 2.0], [3.0]], "label": ["x", "y"]}), path)
+    with pytest.raises(ValueError, match="row 2, column 'a': 1 values where others have 2"):
+        read_all(str(path), Wanted())
+    parquet.write_table(arrow.table({"a": [[1.0, 2.0], [3.0, 4.0]], "label": ["x", "y"]}), path)
+    assert read_all(str(path), Wanted()).X.tolist() == [[1, 2], [3, 4]]
     parquet.write_table(arrow.table({"a": [1, 2], "label": ["x", None]}), path)
     with pytest.raises(ValueError, match="row 2, column 'label': the value is missing"):
         read_all(str(path), Wanted())

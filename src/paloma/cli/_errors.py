@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -27,7 +28,11 @@ def in_one_line(command: Callable[P, R]) -> Callable[P, R]:
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show
+                # Columns are found by their names before rows become arrays without any.
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+                return command(*args, **kwargs)
         except KeyboardInterrupt:
             typer.echo("paloma: interrupted", err=True)
             raise typer.Exit(130) from None
@@ -43,6 +48,10 @@ def in_one_line(command: Callable[P, R]) -> Callable[P, R]:
             raise typer.Exit(1) from error
 
     return wrapped
+
+
+def _show(message: Warning | str, *_: object, **__: object) -> None:
+    typer.echo(f"paloma: warning: {' '.join(str(message).split())}", err=True)
 
 
 def line_of(error: Exception) -> str:

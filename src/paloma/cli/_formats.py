@@ -148,13 +148,24 @@ def _parquet(path: Path, wanted: Wanted, size: int) -> Iterator[Batch]:
     columns = plan(list(file.schema_arrow.names), wanted, str(path))
     row = 1
     for part in file.iter_batches(size, columns=[columns.names[k] for k in _used(columns)]):
-        X = np.column_stack([_column(part.column(name), name, row, str(path)) for name in columns.feature_names])
-        y = None
+        parts = [_column(part.column(name), name, row, str(path)) for name in columns.feature_names]
+        named = all(values.ndim == 1 for values in parts)
+        X, y = np.column_stack(parts), None
+        names = columns.feature_names if named else [f"value {k}" for k in range(X.shape[1])]
         if columns.label is not None:
             label = columns.names[columns.label]
             y = _column(part.column(label), label, row, str(path), number=False)
-        yield Batch(check_finite(X, columns.feature_names, row, str(path)), y, columns.feature_names, row)
+        yield Batch(check_finite(X, names, row, str(path)), y, names if named else None, row)
         row += len(part)
+
+
+def _stacked(vectors: Array, name: str, row: int, where: str) -> Array:
+    for k, vector in enumerate(vectors):
+        if len(vector) != len(vectors[0]):
+            raise ValueError(
+                f"{where}, row {row + k}, column {name!r}: {len(vector)} values where others have {len(vectors[0])}."
+            )
+    return np.array(vectors.tolist(), np.float64)
 
 
 def _used(columns: Plan) -> list[int]:
@@ -166,6 +177,8 @@ def _column(column: Any, name: str, row: int, where: str, number: bool = True) -
     if column.null_count:
         raise bad_cell(where, row + column.is_null().to_pylist().index(True), name, None)
     values = column.to_numpy(zero_copy_only=False)
+    if number and len(values) and isinstance(values[0], np.ndarray):  # vectors, e.g. embeddings
+        return _stacked(values, name, row, where)
     if number and values.dtype.kind not in "biuf":
         raise bad_cell(where, row, name, values[0] if len(values) else "")
     return values.astype(np.float64) if number else np.array(values.tolist())

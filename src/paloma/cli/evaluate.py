@@ -30,8 +30,7 @@ def evaluate(
     from ._report import print_json, print_table
 
     opened = Opened.file(model_file)
-    needed = triplets is None and not data.endswith(".jsonl")
-    batch = read_all(data, opened.wanted(label, needed, drop), labels)
+    batch = read_all(data, opened.wanted(label, triplets is None, drop), labels)
     batch.y = opened.labels().of(batch, data)
     if batch.triplets:
         score = opened.learner.triplet_score(None, opened.points(batch.X), batch.classes)

@@ -47,8 +47,7 @@ def fit(
 
     metric = make(learner, setting, seed)
     given = None if triplets is None else read_triplets(triplets)
-    needed = given is None and not data.endswith(".jsonl")
-    batch = read_all(data, Wanted(label, needed, None, dropped(drop)), labels)
+    batch = read_all(data, Wanted(label, given is None, None, dropped(drop)), labels)
     batch.y = LabelType(label_type).of(batch, data)
     learning = Learning(quiet or as_json, rows=0 if batch.triplets else len(batch))
     with reporting(learning):

@@ -26,12 +26,14 @@ def summary(model: Any) -> dict[str, Any]:
     """Learner, parameters, classes, features and counters as plain JSON."""
     learner = learner_of(model)
     parameters = learner.get_params(deep=False) if hasattr(learner, "get_params") else {}
+    known = (getattr(model, "columns_", None) or {}).get("features")
+    columns = getattr(model, "feature_names_in_", ()) if known is None else known
     return {
         "model": type(model).__name__,
         "learner": type(learner).__name__,
         "parameters": {name: repr(value)[:200] for name, value in parameters.items()},
         "classes": [str(label) for label in getattr(learner, "classes_", ())],
-        "features": [str(name) for name in getattr(learner, "feature_names_in_", ())],
+        "features": [str(name) for name in columns],
         "n_features": int(getattr(learner, "n_features_in_", 0)),
         "n_triplets": int(getattr(learner, "n_triplets_", 0)),
         "n_updates": int(getattr(learner, "n_updates_", 0)),

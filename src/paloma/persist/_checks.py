@@ -36,8 +36,9 @@ def check(value: Any) -> None:
 
 
 def _is(value: Any, dtypes: Any, *shape: int | None) -> bool:
-    """Whether an array has one of these types and this shape, None for any length."""
-    if not isinstance(value, np.ndarray) or value.dtype not in np.atleast_1d(np.array(dtypes, object)):
+    """Whether an array has this type, or one of these, and this shape, None for any length."""
+    kinds = dtypes if isinstance(dtypes, tuple) else (dtypes,)
+    if not isinstance(value, np.ndarray) or not any(value.dtype == kind for kind in kinds):
         return False
     return value.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, value.shape, strict=True))
 

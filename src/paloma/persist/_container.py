@@ -109,9 +109,12 @@ def _verified(path: Path) -> bytes:
         start = file.read(8 + len(_START) + 8)
         if not start[8:].startswith(_START):
             raise ModelFileError(f"{path} was not written by paloma.save.")
-        raw = start + file.read(max(os.fstat(file.fileno()).st_size - len(start), 0))
-        more = file.read(1)
-    if more or len(raw) <= _DIGEST_SIZE or hashlib.sha256(raw[:-_DIGEST_SIZE]).digest() != raw[-_DIGEST_SIZE:]:
+        file.seek(0)
+        try:
+            raw = file.read(os.fstat(file.fileno()).st_size)
+        except MemoryError:
+            raise ModelFileError(f"{path} is larger than the memory there is.") from None
+    if hashlib.sha256(memoryview(raw)[:-_DIGEST_SIZE]).digest() != raw[-_DIGEST_SIZE:]:
         raise ModelFileError(f"{path} is damaged: it was cut off, added to or altered (its SHA-256 does not match).")
     version = start[8 + len(_START) :].partition(b'"')[0].decode("ascii", "replace")
     if version != str(VERSION):
