@@ -176,6 +176,19 @@ def test_convert(files, tmp_path):
     assert "unknown kind of file to write" in run("convert", train, tmp_path / "x.doc", code=1).stderr
 
 
+def test_sparse_rows(tmp_path):
+    rows = np.where(np.abs(X) > 1, X, 0.0)
+    numbers = np.unique(Y, return_inverse=True)[1]
+    rows[250:, 3] = 0.0  # the second table does not name the last column
+    train, test, model = tmp_path / "train.svm", tmp_path / "test.svm", tmp_path / "model.paloma"
+    write(Batch(rows[:250], numbers[:250]), train, "label")
+    write(Batch(rows[250:], numbers[250:]), test, "label")
+    run("fit", train, "-o", model, "-l", "LOSL", "-q")
+    assert run("predict", model, test).stdout.split() == paloma.load(model).predict(rows[250:]).astype(str).tolist()
+    result = run("fit", train, "-o", model, "-l", "LODML", code=1)
+    assert "LODML does not take sparse input" in result.stderr
+
+
 def test_a_model_fitted_in_python_on_a_frame(files):
     pandas = pytest.importorskip("pandas")
     _, test, model = files

@@ -5,12 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 
 import paloma
+from paloma.cli._follow import Interrupt, follow
 from same import assert_same
 from test_cli_models import NAMES, X, Y, files, run
 
@@ -117,3 +119,31 @@ def test_who_reads_us_may_stop(files):
     result = subprocess.run(command, shell=True, capture_output=True, text=True)
     assert json.loads(result.stdout)["query"] == 0
     assert result.stderr == ""
+
+
+def test_a_second_ctrl_c_saves_nothing_half_learnt(files, monkeypatch):
+    train, _, model = files
+    learn, calls = paloma.ODML.partial_fit, []
+
+    def interrupted(self, *arguments, **named):
+        calls.append(1)
+        if len(calls) == 2:
+            self._model.state.shared[:] = 7.0
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return learn(self, *arguments, **named)
+
+    monkeypatch.setattr(paloma.ODML, "partial_fit", interrupted)
+    result = run("update", model, train, "-l", "ODML", "--batch", 50, "-q", code=130)
+    assert result.stderr == "paloma: interrupted\n"
+    assert not model.exists()
+
+
+def test_ctrl_c_while_waiting_for_queries():
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            next(follow(pipe, 10, 30.0, Interrupt()))
+    os.close(writing)

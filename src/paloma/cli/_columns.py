@@ -17,12 +17,14 @@ class Wanted:
 
     label : the label's column; `needed` says whether a table must have it.
     features : the columns a model knows, in its order; None takes all others but those of `drop`.
+    n_features : how many it knows, where they have no names.
     """
 
     label: str = LABEL
     needed: bool = True
     features: list[str] | None = None
     drop: tuple[str, ...] = ()
+    n_features: int | None = None
 
 
 @dataclass
@@ -127,6 +129,8 @@ class LabelType:
         if batch.y is None:
             return None
         labels = np.asarray(batch.y)
+        if labels.dtype.kind not in _KINDS:
+            raise ValueError(f"{where}: labels must be numbers or words, got {labels.dtype}.")
         if self.word == "auto":
             self.word = "int" if labels.dtype.kind in "iub" or _all_whole(labels) else _KINDS[labels.dtype.kind]
         if self.word == "str":

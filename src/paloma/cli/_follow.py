@@ -85,6 +85,8 @@ def _read(stream: BinaryIO, patience: float, interrupt: Interrupt) -> bytes | No
     except io.UnsupportedOperation:  # a stream in memory
         return stream.read(_READ)
     except KeyboardInterrupt:
+        if not interrupt.signal:
+            raise
         return None
     finally:
         interrupt.waiting = False

@@ -121,8 +121,7 @@ def _arrays(path: Path, wanted: Wanted) -> tuple[Any, Any]:
 def _svmlight(path: Path, wanted: Wanted) -> tuple[Any, Any]:
     from sklearn.datasets import load_svmlight_file
 
-    n_features = len(wanted.features) if wanted.features else None
-    X, y = load_svmlight_file(str(path), n_features=n_features)
+    X, y = load_svmlight_file(str(path), n_features=wanted.n_features)
     return X, y
 
 

@@ -90,7 +90,8 @@ class Opened:
         """The columns that the model knows."""
         known = getattr(self.model, "columns_", None) or {}
         features = known.get("features") or list(getattr(self.model, "feature_names_in_", ())) or None
-        return Wanted(label or known.get("label") or LABEL, needed, features, dropped(drop))
+        n_features = getattr(self.model, "n_features_in_", None)
+        return Wanted(label or known.get("label") or LABEL, needed, features, dropped(drop), n_features)
 
     def remember(self, features: list[str] | None, label: str) -> None:
         """Keep the names of the columns with the model, for the tables to come."""

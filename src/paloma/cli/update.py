@@ -64,6 +64,9 @@ def update(
                 session.save_if_due(save_every)
                 if interrupt.signal:
                     break
+        except KeyboardInterrupt:  # a second Ctrl-C: a batch may be half learnt
+            session.forget()
+            raise
         finally:
             session.save()
     learning.finish()
@@ -90,6 +93,10 @@ class Session:
             if not hasattr(opened.model, "columns_"):
                 opened.remember(part.names, label)
         self._changed = True
+
+    def forget(self) -> None:
+        """Do not save what was learnt since the last save."""
+        self._changed = False
 
     def save_if_due(self, every: float) -> None:
         """Save where the last save is long enough ago."""
