@@ -61,13 +61,9 @@ def _is_float(cell: str) -> bool:
 
 
 def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str) -> tuple[Array, Array | None]:
-    width = len(columns.names) - 1
-    if not any('"' in line for line in lines) and {line.count(delimiter) for line in lines} == {width}:
-        try:
-            X, y = _fast(lines, columns, delimiter)
-        except ValueError:
-            X, y = _slow(lines, columns, delimiter, row, where)
-    else:
+    try:
+        X, y = _fast(lines, columns, delimiter)
+    except ValueError:
         X, y = _slow(lines, columns, delimiter, row, where)
     if y is not None and (y == "").any():
         raise bad_cell(where, row + int(np.argmax(y == "")), columns.names[columns.label or 0], None)
@@ -75,6 +71,9 @@ def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str
 
 
 def _fast(lines: list[str], columns: Plan, delimiter: str) -> tuple[Array, Array | None]:
+    """NumPy's parser; a ValueError where something is odd."""
+    if any('"' in line for line in lines) or {line.count(delimiter) for line in lines} != {len(columns.names) - 1}:
+        raise ValueError("there are quotes, or rows of another length")
     dtype: list[Any] = [("x", np.float64, (len(columns.features),))]
     positions = list(columns.features)
     if columns.label is not None:
@@ -91,6 +90,7 @@ def _fast(lines: list[str], columns: Plan, delimiter: str) -> tuple[Array, Array
 
 
 def _slow(lines: list[str], columns: Plan, delimiter: str, row: int, where: str) -> tuple[Array, Array | None]:
+    """Cell by cell: understands quotes, and knows the row and the column of what is wrong."""
     cells = _cells(lines, delimiter)
     for k, line in enumerate(cells):
         if len(line) != len(columns.names):

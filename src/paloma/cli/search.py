@@ -37,10 +37,13 @@ def search(
             print_json(result)
         return
     body = [
-        ["" if rank else str(result["query"]), str(rank + 1), str(near["row"]), str(near["label"]), f"{value:.4f}"]
+        [
+            "" if rank else str(result["query"]),
+            *map(str, (rank + 1, near["row"], near["label"])),
+            f"{near['value']:.4f}",
+        ]
         for result in islice(found, limit)
         for rank, near in enumerate(result["neighbors"])
-        for value in (near["value"],)
     ]
     measure = "distance" if hasattr(opened.learner, "pair_distance") else "score"
     title = f"Nearest rows under {type(opened.learner).__name__}"

@@ -137,7 +137,7 @@ class Reader:
         if not isinstance(node, dict):
             return node
         ((kind, content),) = node.items()
-        read = getattr(self, f"_read_{kind}", None) if isinstance(kind, str) else None
+        read = getattr(self, f"_read_{kind}", None)
         if read is None:
             raise ModelFileError(f"unknown kind of entry {kind[:80]!r}")
         value = read(content)
