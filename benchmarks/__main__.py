@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("learning", "logdet", "search", "memory", "accuracy", "projection", "growth", "modalities")
+NAMES = ("learning", "logdet", "search", "memory", "accuracy", "projection", "growth", "modalities", "pipe")
 
 for name in sys.argv[1:] or NAMES:
     importlib.import_module(f"benchmarks.{name}").main()
