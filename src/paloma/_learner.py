@@ -10,7 +10,6 @@ one short sequential sweep for the step sizes, and one matrix product for each m
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -18,16 +17,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._forgetting import forgetting, horizon
 from ._kernels.scratch import Scratch
 from ._kernels.sparse import sparse_stream
 from ._kernels.steps import squared_norm, step_size
 from ._kernels.stream import stream as fused
 from ._kernels.sweep import correct, row_products, sweep
-from ._locality import FREE, Locality
-from ._measure import Measure
-from ._psd import Psd, exact_tau, project_one
+from ._locality import Locality
+from ._parts import Parts, Stream, Tally, candidate_codes, distinct_pairs
+from ._psd import exact_tau, project_one
 from ._representation import Dense, gram, segments_of
-from ._step import Step
 from ._validation import read_only
 
 Array = NDArray[Any]
@@ -39,49 +38,6 @@ STREAM_DIMENSION = {8: 52, 4: 65}
 STREAM_CHUNK = 1 << 16
 # Averaging takes the iterate after every so many triplets, wherever blocks begin and end.
 AVERAGE_EVERY = 1024
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A learner: one choice on each axis, and the two numbers of the step."""
-
-    measure: Measure
-    locality: Locality
-    step: Step
-    psd: Psd
-    C: float
-    margin: float
-
-
-@dataclass
-class Stream:
-    """Triplets to learn, in order: rows of X, and the class code of each row (None: class-free).
-
-    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau`, where
-    given, receives the step sizes.
-    """
-
-    X: Any
-    triplets: Array
-    codes: Array | None = None
-    factor: float = 1.0
-    weight: Array | None = None
-    tau: Array | None = None
-    shift: Array | None = None
-
-
-@dataclass
-class Tally:
-    """What learning has seen: triplets, non-passive steps, and the sum of hinge losses."""
-
-    triplets: int = 0
-    updates: int = 0
-    loss: float = 0.0
-
-    def add(self, triplets: int, loss: float, updates: int) -> None:
-        self.triplets += triplets
-        self.loss += float(loss)
-        self.updates += int(updates)
 
 
 def learn(
@@ -104,6 +60,8 @@ def learn(
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
     one, size = _path(parts, stream, block)
+    if parts.forget:
+        one, size = forgetting(one), min(size, horizon(parts.forget))
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
@@ -132,7 +90,7 @@ def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[...,
     d = stream.X.shape[1]
     if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
         return _stream_block, STREAM_CHUNK
-    classes = len(np.unique(_candidate_codes(parts, stream, head)))
+    classes = len(np.unique(candidate_codes(parts, stream, head)))
     inner, outer = auto_blocks(d, classes)
     return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
 
@@ -167,37 +125,41 @@ def _margins(parts: Parts, stream: Stream, start: int, stop: int) -> Array:
     return margins if stream.shift is None else margins + stream.shift[start:stop]
 
 
-def _candidate_codes(parts: Parts, stream: Stream, triplets: Array) -> Array:
-    if stream.codes is None or not parts.locality.is_local:
-        return np.full((len(triplets), 2), FREE, np.int32)
-    return stream.codes[triplets[:, 1:]]
-
-
 def _taus(stream: Stream, start: int, stop: int) -> Array:
     return np.empty(stop - start) if stream.tau is None else stream.tau[start:stop]
+
+
+def _gaps(stream: Stream, start: int, stop: int) -> Array:
+    return np.empty(stop - start) if stream.gaps is None else stream.gaps[start:stop]
 
 
 def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop by the fused loop."""
     triplets = stream.triplets[start:stop]
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    return fused(
+    codes, before, taus = candidate_codes(parts, stream, triplets), state.n_slots, _taus(stream, start, stop)
+    slots = state.ensure(codes)
+    result = fused(
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack,
         parts.measure.sign, _margins(parts, stream, start, stop), parts.step.code, parts.step.constants,
-        _taus(stream, start, stop),
+        taus, stream.scale, _gaps(stream, start, stop),
     )  # fmt: skip
+    state.release(before, codes, taus)
+    return result
 
 
 def _sparse_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop of CSR rows by the loop over non-zeros; similarities only."""
     triplets, X = stream.triplets[start:stop], stream.X
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    return sparse_stream(
+    codes, before, taus = candidate_codes(parts, stream, triplets), state.n_slots, _taus(stream, start, stop)
+    slots = state.ensure(codes)
+    result = sparse_stream(
         X.data, X.indices, X.indptr, stream.factor, triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack, _margins(parts, stream, start, stop),
-        parts.step.code, parts.step.constants, _taus(stream, start, stop),
+        parts.step.code, parts.step.constants, taus, stream.scale, _gaps(stream, start, stop),
     )  # fmt: skip
+    state.release(before, codes, taus)
+    return result
 
 
 def _exact_block(
@@ -209,7 +171,7 @@ def _exact_block(
     block, and what steps did to them meanwhile is a correction among the pairs of one class.
     """
     triplets = stream.triplets[start:stop]
-    anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, stream, triplets))
+    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(parts, stream, triplets))
     lam, mu, sign = parts.locality.lam, parts.locality.mu, parts.measure.sign
     left, right = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
     segments = segments_of(codes) if mu else []
@@ -218,6 +180,7 @@ def _exact_block(
     norms = parts.measure.norms(stream.X, triplets, stream.factor)
     C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
     margins, weight = _margins(parts, stream, start, stop), np.zeros(len(codes))
+    gaps = _gaps(stream, start, stop)
     loss, updates = 0.0, 0
     for a in range(0, stop - start, inner):
         part = slice(a, a + inner)
@@ -240,6 +203,7 @@ def _exact_block(
         one_loss, one_updates = sweep(
             left_gram, right_gram, lam * lam, mu * mu, codes[rows], places.reshape(-1, 2), norms[part], values, sign,
             margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net,
+            None if stream.scale is None else stream.scale[part], gaps[part],
         )  # fmt: skip
         weight[rows] += net
         if lam and one_updates:
@@ -259,30 +223,19 @@ def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array]:
     return first, last
 
 
-def _distinct_pairs(triplets: Array, codes: Array) -> tuple[Array, Array, Array, Array]:
-    """The distinct (anchor, candidate) pairs sorted by class: anchors, candidates, codes, and (B, 2) positions."""
-    width = int(triplets.max()) + 1
-    keys = (triplets[:, :1].astype(np.int64) * width + triplets[:, 1:]).ravel()
-    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    pair_codes = codes.ravel()[first]
-    order = np.argsort(pair_codes, kind="stable")
-    position = np.empty(len(order), np.intp)
-    position[order] = np.arange(len(order))
-    anchors, candidates = np.divmod(distinct[order], width)
-    return anchors, candidates, pair_codes[order], position[inverse].reshape(-1, 2)
-
-
 def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop one by one, every step ending inside the cone (spec.md 3 and 6.2); distances only."""
     triplets = stream.triplets[start:stop]
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    C, taus = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop)
+    codes, before = candidate_codes(parts, stream, triplets), state.n_slots
+    slots = state.ensure(codes)
+    C, taus, gaps = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop), _gaps(stream, start, stop)
     norms, margins = parts.measure.norms(stream.X, triplets, stream.factor), _margins(parts, stream, start, stop)
     total, updates = 0.0, 0
     for t, (p, q, n) in enumerate(triplets):
         pair = (stream.X[p] - stream.X[[q, n]]) * stream.X.dtype.type(stream.factor)
         blocks = _psi(parts.locality, state, pair, *slots[t])
         gap = margins[t] + sum(signs @ row_products(v @ m, v) for m, v, signs in blocks)
+        gaps[t] = gap
         total += max(float(gap), 0.0)
         norm = squared_norm(parts.locality.lam**2, parts.locality.mu**2, *slots[t], *norms[t])
         if parts.psd.word == "exact":
@@ -295,6 +248,7 @@ def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, s
             for matrix, vectors, signs in blocks:
                 matrix -= (taus[t] * (vectors.T * signs) @ vectors).astype(matrix.dtype)
                 project_one(matrix)
+    state.release(before, codes, taus)
     return total, updates
 
 

@@ -8,9 +8,10 @@ from .steps import squared_norm, step_size
 
 @kernel
 def sparse_stream(
-    data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margins, code, constants, tau
+    data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margins, code, constants, tau,
+    scale=None, gaps=None,
 ):  # fmt: skip
-    """LOSL (spec.md 7) on U and the stack L in place, for rows with sorted indices; `classes` as in `stream`."""
+    """LOSL (spec.md 7) on U and the stack L in place, for rows with sorted indices; arguments as in `stream`."""
     loss, updates = 0.0, 0
     f2 = np.float64(factor) * np.float64(factor)
     for t in range(triplets.shape[0]):
@@ -28,6 +29,10 @@ def sparse_stream(
         if j >= 0:
             value -= mu * _form(L[j], data, indices, indptr, p, n)
         gap = margins[t] - f2 * value
+        if scale is not None:
+            gap = margins[t] - scale[t] * f2 * value
+        if gaps is not None:
+            gaps[t] = gap
         loss += max(gap, 0.0)
         norm = squared_norm(lam * lam, mu * mu, i, j, pp * apart, pp * qq, pp * nn)
         step = step_size(code, gap, norm, C[t], constants[0], constants[1])
@@ -35,6 +40,8 @@ def sparse_stream(
         if step == 0.0:
             continue
         updates += 1
+        if scale is not None:
+            step /= scale[t]
         _add_difference(U, lam * step * f2, data, indices, indptr, p, q, n)
         if i >= 0:
             _add(L[i], mu * step * f2, data, indices, indptr, p, q)

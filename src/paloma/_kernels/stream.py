@@ -15,11 +15,12 @@ from .steps import squared_norm, step_size
 
 
 @kernel
-def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau):
+def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau, scale=None, gaps=None):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
 
     classes : slots of L of the positive and the negative, below zero class-free or global.
     sign : +1 distances, -1 similarities.
+    scale, gaps : see `paloma._kernels.sweep.sweep`; with `scale`, U and L hold what was learnt in its units.
     """
     d = X.shape[1]
     work = np.empty((8, max(d, 1024)), X.dtype)
@@ -41,6 +42,10 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
             if j >= 0:
                 value -= mu * _form(L[j], l2, r2, w)
         gap = margins[t] + sign * value
+        if scale is not None:
+            gap = margins[t] + scale[t] * sign * value
+        if gaps is not None:
+            gaps[t] = gap
         loss += max(gap, 0.0)
         norm = squared_norm(lam * lam, mu * mu, i, j, norms[0], norms[1], norms[2])
         step = step_size(code, gap, norm, C[t], constants[0], constants[1])
@@ -48,6 +53,8 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
         if step == 0.0:
             continue
         updates += 1
+        if scale is not None:
+            step /= scale[t]
         for s in range(d):
             w[s] = sign * step * l1[s]
             v[s] = sign * step * l2[s]

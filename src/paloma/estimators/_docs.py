@@ -10,6 +10,9 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     margin : float
         The 1 of the hinge, in scaled units. Margin m from the start I with C is margin 1 from I/m with C/m: a larger
         margin gives the data more say against the identity.
+    forget : float in [0, 1)
+        Before each triplet, the parameters go this share of their way back to the start, so that what was learnt
+        1 / forget triplets ago has faded: for streams that drift (docs/streams.md). Needs psd "never" or "end".
     psd : {"never", "end", "step", "exact"} or int
         When U and the L_c are made positive semidefinite: never; at read-out only (learning goes on from the raw
         state); after each step, by one eigenpair; by exact constrained steps; or every n triplets.

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from .. import _validation as check
-from .._learner import Parts
 from .._locality import Locality
 from .._measure import Measure
+from .._parts import Parts
 from .._psd import Psd
 from .._step import Step
 from ._docs import COMMON
@@ -27,6 +27,7 @@ class Parameters(BaseEstimator):
     step: str = "pa1"
     step_params: dict[str, float] | None = None
     margin: float = 1.0
+    forget: float = 0.0
     psd: str | int = "never"
     project: str = "auto"
     scale: str | None = "auto"
@@ -76,7 +77,11 @@ class Parameters(BaseEstimator):
         psd = Psd.parse(self.psd, self.step)
         if not self._measure.symmetric and psd.word not in ("never", "end"):
             raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")
-        return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin))
+        check.check_real("forget", self.forget, 0.0, 0.999)
+        if self.forget and psd.word not in ("never", "end"):
+            raise ValueError(f"forget={self.forget} goes with psd='never' or 'end', got psd={self.psd!r}: decay "
+                             "towards the start and projections inside the loop do not commute.")  # fmt: skip
+        return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin), float(self.forget))
 
     def _start(self, d: int, dtype: Any, scale: float) -> Array:
         """Theta_0 in scaled units."""

@@ -12,8 +12,8 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._learner import Parts, Stream, Tally
 from .._locality import FREE, Labels
+from .._parts import Parts, Stream, Tally
 from .._progress import progress
 from .._representation import SHARED
 from ..triplets import Mined, Reservoir, mine
