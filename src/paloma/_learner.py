@@ -142,7 +142,7 @@ def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack,
         parts.measure.sign, _margins(parts, stream, start, stop), parts.step.code, parts.step.constants,
-        taus, stream.scale, _gaps(stream, start, stop),
+        taus, _gaps(stream, start, stop), stream.scale,
     )  # fmt: skip
     state.release(before, codes, taus)
     return result
@@ -156,7 +156,7 @@ def _sparse_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: 
     result = sparse_stream(
         X.data, X.indices, X.indptr, stream.factor, triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack, _margins(parts, stream, start, stop),
-        parts.step.code, parts.step.constants, taus, stream.scale, _gaps(stream, start, stop),
+        parts.step.code, parts.step.constants, taus, _gaps(stream, start, stop), stream.scale,
     )  # fmt: skip
     state.release(before, codes, taus)
     return result
@@ -203,7 +203,7 @@ def _exact_block(
         one_loss, one_updates = sweep(
             left_gram, right_gram, lam * lam, mu * mu, codes[rows], places.reshape(-1, 2), norms[part], values, sign,
             margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net,
-            None if stream.scale is None else stream.scale[part], gaps[part],
+            gaps[part], None if stream.scale is None else stream.scale[part],
         )  # fmt: skip
         weight[rows] += net
         if lam and one_updates:

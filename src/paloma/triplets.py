@@ -32,17 +32,27 @@ class Mined:
         counts = {"anchors": self.n_anchors, "alone": self.n_alone, "unopposed": self.n_unopposed}
         return {**counts, "triplets": len(self.triplets)}
 
-    def shuffled(self, rng: np.random.Generator) -> Array:
-        """The triplets with their anchors in random order; grouped classes are the worst case of online learning."""
+    def shuffled(self, rng: np.random.Generator, codes: Array | None = None) -> Array:
+        """The triplets with their anchors in random order; grouped classes are the worst case of online learning.
+
+        codes : class of each row; then as many anchors are drawn, evenly across the classes that have triplets.
+        """
         if not len(self.triplets):
             return self.triplets
         anchors = self.triplets[:, 0]
         starts = np.flatnonzero(np.r_[True, anchors[1:] != anchors[:-1]])
         sizes = np.diff(np.r_[starts, len(anchors)])
-        order = rng.permutation(len(starts))
+        order = rng.permutation(len(starts)) if codes is None else _evenly(codes[anchors[starts]], rng)
         sizes, starts = sizes[order], starts[order]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return self.triplets[np.repeat(starts, sizes) + within]
+
+
+def _evenly(classes: Array, rng: np.random.Generator) -> Array:
+    """As many places as there are, each class equally often but for one: its places in turn, in random order."""
+    groups = [rng.permutation(np.flatnonzero(classes == c)) for c in rng.permutation(np.unique(classes))]
+    share = -(-len(classes) // len(groups))
+    return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[: len(classes)])
 
 
 def mine(
@@ -203,10 +213,12 @@ def random_triplets(codes: Array, n: int, rng: np.random.Generator, balanced: bo
 class Reservoir:
     """A uniform sample of each class's rows seen so far, at most `size` a class (Vitter 1985, algorithm R).
 
+    window : keep the last `size` rows of each class instead.
     rows : the rows kept, an array with room to grow or CSR; codes, places : class and place in the class's sample.
     """
 
     size: int
+    window: bool = False
     rows: Any = None
     codes: Array = field(default_factory=lambda: np.empty(0, np.int32))
     places: Array = field(default_factory=lambda: np.empty(0, np.int64))
@@ -221,7 +233,10 @@ class Reservoir:
         order = np.argsort(codes, kind="stable")
         ranked = codes[order]
         turn = self.seen[ranked] + np.arange(len(order)) - np.searchsorted(ranked, ranked) + 1
-        place = np.where(turn <= self.size, turn - 1, rng.integers(0, turn))
+        if self.window:
+            place = (turn - 1) % self.size
+        else:
+            place = np.where(turn <= self.size, turn - 1, rng.integers(0, turn))
         self.seen += np.bincount(codes, minlength=len(self.seen))
         taken = np.flatnonzero(place < self.size)
         self._put(X, order[taken], ranked[taken], place[taken])
@@ -250,6 +265,14 @@ class Reservoir:
             self.rows[n_old : n_old + n_new] = X[numbers[~known]]
         self.codes = np.concatenate([self.codes, codes[last][~known]]).astype(np.int32)
         self.places = np.concatenate([self.places, places[last][~known]])
+
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; rows of a code without one are let go."""
+        kept = np.flatnonzero(new_codes[self.codes] >= 0) if len(self.codes) else np.empty(0, np.int64)
+        if self.rows is not None:
+            self.rows = self.rows[: len(self.codes)][kept]
+        self.codes, self.places = new_codes[self.codes[kept]], self.places[kept]
+        self.seen = self.seen[np.flatnonzero(new_codes[: len(self.seen)] >= 0)]
 
     def sample(self, like: Any) -> tuple[Any, Array]:
         """The rows kept and their class codes."""

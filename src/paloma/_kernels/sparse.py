@@ -9,7 +9,7 @@ from .steps import squared_norm, step_size
 @kernel
 def sparse_stream(
     data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margins, code, constants, tau,
-    scale=None, gaps=None,
+    gaps=None, scale=None,
 ):  # fmt: skip
     """LOSL (spec.md 7) on U and the stack L in place, for rows with sorted indices; arguments as in `stream`."""
     loss, updates = 0.0, 0

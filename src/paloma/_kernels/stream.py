@@ -15,12 +15,12 @@ from .steps import squared_norm, step_size
 
 
 @kernel
-def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau, scale=None, gaps=None):
+def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau, gaps=None, scale=None):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
 
     classes : slots of L of the positive and the negative, below zero class-free or global.
     sign : +1 distances, -1 similarities.
-    scale, gaps : see `paloma._kernels.sweep.sweep`; with `scale`, U and L hold what was learnt in its units.
+    gaps, scale : see `paloma._kernels.sweep.sweep`; with `scale`, U and L hold what was learnt in its units.
     """
     d = X.shape[1]
     work = np.empty((8, max(d, 1024)), X.dtype)

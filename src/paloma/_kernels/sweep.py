@@ -13,12 +13,12 @@ from .steps import squared_norm, step_size
 
 @kernel
 def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants, tau, weight,
-          scale=None, gaps=None):  # fmt: skip
+          gaps=None, scale=None):  # fmt: skip
     """Fill tau (one a triplet) and weight (net step of each pair); returns (sum of hinge losses, updates).
 
     left, right : Gram matrices whose elementwise product is <phi_r, phi_s>; the same array for distances.
-    scale : with forgetting, the weight of what was learnt at each triplet; values and weight are in its units.
     gaps : receives margin - z of each triplet before its step.
+    scale : with forgetting, the weight of what was learnt at each triplet; values and weight are in its units.
     """
     loss, updates = 0.0, 0
     first, second = constants[0], constants[1]

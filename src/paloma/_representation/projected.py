@@ -62,6 +62,12 @@ class Projected:
             now.decay(keep)
             now.catch_up()
 
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; what a forgotten class has taught the shared part stays."""
+        self.journal.drop(new_codes)
+        for state in (self.inner, *(self.folded[1:] if self.folded else ())):
+            state.drop(new_codes)
+
     @property
     def d(self) -> int:
         return int(self.map.shape[0])

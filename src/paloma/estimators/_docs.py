@@ -42,6 +42,13 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         Keep this fraction of the anchors back and stop when their triplets are no longer ranked better.
     reservoir_size : int
         Rows of each class that `partial_fit` remembers, to form triplets with.
+    memory : {"auto", "sample", "window"}
+        Which rows these are: a uniform sample of all that came, or the last ones. "auto" is "window" with forgetting.
+    balanced : bool
+        Draw the anchors of triplets from labels evenly across classes, however often each class comes.
+    pair_threshold : float or "auto"
+        The squared distance, or similarity, under the learnt metric that separates similar from dissimilar pairs.
+        "auto": found from the first pairs, which should then be a fair sample of both kinds.
     block_size : int or "auto"
         Triplets learnt in one block. It changes the speed, never the result.
     random_state : int, RandomState or None
@@ -55,6 +62,8 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     local_ : (n_classes, d, d) array, L of classes_[k] likewise; empty for a global learner.
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
+    recent_loss_, long_run_loss_, drift_ : (n_classes,) arrays, signals of drift: mean loss of the triplets of
+        classes_[k] now and in the long run, each before its own step, and their ratio; NaN for a class without any.
     mined_ : dict, after `fit` from labels: how many anchors there were, how many of them were alone in their class or
         had no impostor within the margin and so gave no triplets, and the number of triplets.
 """

@@ -13,6 +13,7 @@ from .._locality import FREE, Labels
 from .._parts import Parts, Stream, Tally
 from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values, spanning
 from ..triplets import Reservoir
+from ._drift import Drift
 from ._vectors import Balance
 
 Array = NDArray[Any]
@@ -39,6 +40,8 @@ class Model(ABC):
     from_labels: bool = False
     whole: bool = False
     sparse: bool = False
+    threshold: float | None = None
+    drift: Drift = field(default_factory=Drift)
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
@@ -70,6 +73,21 @@ class Model(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of what only one call needs."""
+
+    def drop_classes(self, codes: Array) -> None:
+        """Forget these class codes; the others are numbered anew, in the same order."""
+        kept = np.setdiff1d(np.arange(len(self.labels)), codes)
+        new_codes = np.full(len(self.labels), FREE, np.int32)
+        new_codes[kept] = np.arange(len(kept))
+        self.drop(new_codes)
+        self.labels = Labels(self.labels.labels[kept])
+        self.reservoir.drop(new_codes)
+        self.drift.drop(new_codes)
+        self.metric = self.balance = None
+
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers in the matrices; -1 forgets a class."""
+        raise NotImplementedError(f"{type(self).__name__} cannot forget classes.")
 
     def readout(self, parts: Parts, averaged: bool, project: str) -> Any:
         """`build`, kept until learning goes on or another read-out is asked for."""
@@ -136,6 +154,9 @@ class DenseModel(Model):
 
     def close(self) -> None:
         self.state.settle()
+
+    def drop(self, new_codes: Array) -> None:
+        self.state.drop(new_codes)
 
     def raw(self) -> Dense:
         return self.state
@@ -259,6 +280,9 @@ class ProjectedModel(Model):
 
     def close(self) -> None:
         self.state.journal.close()
+
+    def drop(self, new_codes: Array) -> None:
+        self.state.drop(new_codes)
 
     def raw(self) -> Dense:
         basis = np.eye(self.state.d, dtype=self.dtype)

@@ -42,6 +42,9 @@ class Parameters(BaseEstimator):
     early_stopping: bool = False
     validation_fraction: float = 0.1
     reservoir_size: int = 64
+    memory: str = "auto"
+    balanced: bool = False
+    pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
     random_state: Any = None
     verbose: int = 0
@@ -68,6 +71,10 @@ class Parameters(BaseEstimator):
         check.check_real("validation_fraction", self.validation_fraction, 0.0, 0.9, open_low=True)
         for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
             check.check_count(name, getattr(self, name))
+        check.check_word("memory", self.memory, ("auto", "sample", "window"))
+        check.check_word("balanced", self.balanced, (True, False))
+        if self.pair_threshold != "auto":
+            check.check_real("pair_threshold", self.pair_threshold, -1e300, 1e300)
         check.check_word("scale", self.scale, ("auto", None))
         check.check_word("project", self.project, ("auto", "components", "effective"))
         check.check_word("average", self.average, ("auto", True, False))

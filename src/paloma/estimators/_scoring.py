@@ -77,6 +77,23 @@ class Scoring:
         """
         return self._scores(self._pair_values(pairs, y, X))
 
+    def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+        """+1 for pairs on the similar side of `threshold_`, -1 for the others.
+
+        Without y the value is lam times that of the shared part, as pairs without classes are learnt.
+        """
+        values = self._pair_values(pairs, y, X) * (self._locality().lam if y is None else 1.0)  # type: ignore[attr-defined]
+        return np.where(self._measure.sign * (values - self.threshold_) < 0, 1, -1)
+
+    @property
+    def threshold_(self) -> float:
+        """The squared distance, or similarity, under the learnt metric, that pairs are told apart by."""
+        check_is_fitted(self)
+        threshold = self._model.threshold if self.pair_threshold == "auto" else self.pair_threshold  # type: ignore[attr-defined]
+        if threshold is None:
+            raise AttributeError("threshold_ is known once pairs were learnt, or pair_threshold is given.")
+        return float(threshold)
+
     def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         metric, rows = self._metric(), self._rows(X)
