@@ -274,6 +274,13 @@ class Reservoir:
         self.codes, self.places = new_codes[self.codes[kept]], self.places[kept]
         self.seen = self.seen[np.flatnonzero(new_codes[: len(self.seen)] >= 0)]
 
+    def widen(self, d: int) -> None:
+        """Rows get more features, 0 in all of them."""
+        if self.rows is not None and sp.issparse(self.rows):
+            self.rows.resize(self.rows.shape[0], d)
+        elif self.rows is not None:
+            self.rows = np.pad(self.rows, ((0, 0), (0, d - self.rows.shape[1])))
+
     def sample(self, like: Any) -> tuple[Any, Array]:
         """The rows kept and their class codes."""
         return (like[:0] if self.rows is None else self.rows[: len(self.codes)]), self.codes

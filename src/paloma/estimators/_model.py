@@ -89,6 +89,10 @@ class Model(ABC):
         """Give class codes their new numbers in the matrices; -1 forgets a class."""
         raise NotImplementedError(f"{type(self).__name__} cannot forget classes.")
 
+    def widen(self, d: int) -> None:
+        """Take more features, which were 0 so far."""
+        raise NotImplementedError(f"{type(self).__name__} has a fixed number of features.")
+
     def readout(self, parts: Parts, averaged: bool, project: str) -> Any:
         """`build`, kept until learning goes on or another read-out is asked for."""
         key = (parts.psd, parts.locality, averaged, project)
@@ -157,6 +161,11 @@ class DenseModel(Model):
 
     def drop(self, new_codes: Array) -> None:
         self.state.drop(new_codes)
+
+    def widen(self, d: int) -> None:
+        self.state = self.state.grown(d)
+        self.reservoir.widen(d)
+        self.metric = self.balance = None
 
     def raw(self) -> Dense:
         return self.state

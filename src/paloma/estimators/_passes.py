@@ -200,6 +200,17 @@ class Passes(Scoring, Parameters):
         """Offer labelled rows to the reservoir."""
         self._model.reservoir.add(*labelled_rows(X, codes), self._model.rng)
 
+    def _places(self, X: Any, codes: Any) -> Any:
+        """Where rows stand for the locality: the codes of their classes."""
+        return codes
+
+    def _widen(self, d: int) -> None:
+        """More features: 0 in every row so far, so that the metric is the identity there."""
+        if not isinstance(self.init, str):
+            raise ValueError(f"{check.name_of(self)} takes new features only with init='identity'.")
+        self._model.widen(d)
+        self.n_features_in_ = d
+
     def _local_order(self) -> Array:
         """Class codes in the order of `local_`: sorted labels."""
         return self._model.labels.order
