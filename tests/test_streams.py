@@ -7,8 +7,9 @@ import pytest
 
 import paloma
 from axes import LEARNERS, LOCAL, N_CLASSES, fixed_stream, learner, weights_of
+from paloma._kernels import steps as kernels
 from paloma.triplets import Reservoir, mine
-from reference import run
+from reference import run, step_size
 
 STREAM = fixed_stream()
 X, Y, T = STREAM.X, STREAM.y, STREAM.triplets
@@ -177,3 +178,11 @@ def test_balanced_anchors():
     same = [paloma.LODML(balanced=True, random_state=0).fit(rows, codes).shared_ for _ in range(2)]
     assert np.array_equal(*same)
     assert not np.array_equal(same[0], paloma.LODML(random_state=0).fit(rows, codes).shared_)
+
+
+@pytest.mark.parametrize("gap", [-30.0, 0.5, 7.6, 60.0])
+@pytest.mark.parametrize("norm", [1e-6, 1.0, 39.0, 1e6])
+@pytest.mark.parametrize("cap", [1e-4, 0.3, 50.0])
+def test_the_logistic_root_is_found_wherever_the_sigmoid_is_steep(gap, norm, cap):
+    tau = kernels.step_size(kernels.LOGISTIC, gap, norm, cap, 0.0, 0.0)
+    assert tau == pytest.approx(step_size("logistic", gap, norm, cap), rel=1e-9, abs=1e-300)

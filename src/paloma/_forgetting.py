@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ._kernels.scratch import Scratch
-from ._parts import Parts, Stream, candidate_codes, distinct_pairs
+from ._parts import Parts, Stream, candidate_codes, distinct_pairs, is_soft
 from ._representation import Dense
 
 Array = NDArray[Any]
@@ -54,13 +54,15 @@ def forgetting(one: Callable[..., Any]) -> Callable[..., Any]:
             _cut(stream.gaps, part),
             scale,
         )
-        codes = candidate_codes(parts, inside, inside.triplets)
+        soft = is_soft(inside)
+        codes = np.zeros((stop - start, 2), np.int32) if soft else candidate_codes(parts, inside, inside.triplets)
         inside.shift = _start_gaps(parts, state, inside, codes) + (0.0 if inside.shift is None else inside.shift)
         before = state.n_slots
-        state.lift(codes)
+        state.lift(np.arange(inside.codes.shape[1], dtype=np.int32) if soft else codes)  # type: ignore[union-attr]
         loss, updates = one(parts, state, inside, 0, stop - start)
         state.lower(float(scale[-1]))
-        state.release(before, codes, tau)
+        if not soft:
+            state.release(before, codes, tau)
         return loss, updates
 
     return block

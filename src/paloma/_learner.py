@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from ._forgetting import forgetting, horizon
 from ._kernels.scratch import Scratch
+from ._kernels.soft import soft_sweep
 from ._kernels.sparse import sparse_stream
 from ._kernels.steps import squared_norm, step_size
 from ._kernels.stream import stream as fused
 from ._kernels.sweep import correct, row_products, sweep
 from ._locality import Locality
-from ._parts import Parts, Stream, Tally, candidate_codes, distinct_pairs
+from ._parts import Parts, Stream, Tally, candidate_codes, distinct_pairs, is_soft
 from ._psd import exact_tau, project_one
 from ._representation import Dense, gram, segments_of
 from ._validation import read_only
@@ -83,6 +84,9 @@ def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[...,
         return _sparse_block, STREAM_CHUNK
     if parts.psd.sequential:
         return _constrained_block, 64
+    if is_soft(stream):
+        size = auto_blocks(stream.X.shape[1], 1)[0] // 2 if block == "auto" else int(block)
+        return partial(_soft_block, scratch=Scratch()), size
     if block != "auto":
         return partial(_exact_block, inner=int(block), scratch=Scratch()), 4 * int(block)
     head = stream.triplets[: STREAM_CHUNK // 64]
@@ -211,6 +215,40 @@ def _exact_block(
         loss, updates = loss + one_loss, updates + one_updates
     if mu and updates:
         state.move_local(left, right, segments, sign * mu * weight, scratch)
+    return loss, updates
+
+
+def _soft_block(
+    parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
+    """Triplets start to stop where a candidate has a share pi_r in each region r: T = lam^2 + mu^2 <pi, pi'>."""
+    triplets = stream.triplets[start:stop]
+    anchors, candidates, _, members = distinct_pairs(triplets, np.zeros((len(triplets), 2), np.int32))
+    lam, mu, sign = parts.locality.lam, parts.locality.mu, parts.measure.sign
+    left, right = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    shares = stream.codes[candidates]  # type: ignore[index]
+    members_of = [np.flatnonzero(share) for share in shares.T]
+    values = lam * state.shared_values(left, right, scratch)
+    for region, rows in enumerate(members_of):
+        if len(rows):
+            one = [(region, slice(0, len(rows)))]
+            values[rows] += mu * shares[rows, region] * state.local_values(left[rows], right[rows], one, scratch)
+    square = (len(anchors), len(anchors))
+    left_gram = gram(left, scratch.take("left gram", square, left.dtype))
+    right_gram = left_gram if right is left else gram(right, scratch.take("right gram", square, left.dtype))
+    weight, taus = np.zeros(len(anchors)), _taus(stream, start, stop)
+    loss, updates = soft_sweep(
+        left_gram, right_gram, lam * lam + mu * mu * shares @ shares.T, members,
+        parts.measure.norms(stream.X, triplets, stream.factor), values, sign, _margins(parts, stream, start, stop),
+        _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, taus, weight,
+        _gaps(stream, start, stop), stream.scale,
+    )  # fmt: skip
+    if updates:
+        state.move_shared(left, right, sign * lam * weight, scratch)
+        for region, rows in enumerate(members_of):
+            if len(rows):
+                moved = sign * mu * weight[rows] * shares[rows, region]
+                state.move_local(left[rows], right[rows], [(region, slice(0, len(rows)))], moved, scratch)
     return loss, updates
 
 

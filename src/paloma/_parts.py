@@ -33,6 +33,7 @@ class Stream:
 
     `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau` and
     `gaps`, where given, receive the step sizes and margin - z before each step. `scale`: see `paloma._forgetting`.
+    For soft regions `codes` are (n_rows, n_regions) shares.
     """
 
     X: Any
@@ -65,6 +66,11 @@ def candidate_codes(parts: Parts, stream: Stream, triplets: Array) -> Array:
     if stream.codes is None or not parts.locality.is_local:
         return np.full((len(triplets), 2), FREE, np.int32)
     return stream.codes[triplets[:, 1:]]
+
+
+def is_soft(stream: Stream) -> bool:
+    """Whether `codes` are shares of regions, (n_rows, n_regions), not the code of one class for each row."""
+    return stream.codes is not None and stream.codes.ndim == 2
 
 
 def distinct_pairs(triplets: Array, codes: Array) -> tuple[Array, Array, Array, Array]:

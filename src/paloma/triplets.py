@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._search import QUERY_TILE, SPARE, Items, nearest, squared_norms
 
-__all__ = ["Mined", "Reservoir", "mine", "random_triplets", "targets_impostors"]
+__all__ = ["Mined", "Reservoir", "mine", "neighbour_triplets", "random_triplets", "targets_impostors"]
 
 Array = NDArray[Any]
 
@@ -97,6 +97,10 @@ def _minus(rows: Any, centre: Array | None) -> Any:
     return rows if centre is None else rows - centre
 
 
+def _centre_of(X: Any) -> Array | None:
+    return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+
+
 def _squared_mean(X: Any) -> float:
     """|mean row|^2, which rows that cannot be centred have in their norms."""
     mean = np.asarray(X.mean(axis=0)).ravel()
@@ -106,7 +110,7 @@ def _squared_mean(X: Any) -> float:
 def _euclidean(X: Any, codes: Array) -> tuple[Items, Array | None]:
     """Items of a Euclidean search, centred so that the expansion does not cancel."""
     n = X.shape[0]
-    centre = None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+    centre = _centre_of(X)
     tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
     constants = np.concatenate([squared_norms(_minus(X[part], centre)) for part in tiles])
 
@@ -207,6 +211,28 @@ def random_triplets(codes: Array, n: int, rng: np.random.Generator, balanced: bo
     negative = rng.integers(0, len(codes) - counts[c])
     negative += np.where(negative >= starts[c], counts[c], 0)
     return np.stack([order[starts[c] + anchor], order[starts[c] + positive], order[negative]], axis=1)
+
+
+def neighbour_triplets(
+    X: Any, anchors: Array, rng: np.random.Generator, n_near: int = 3, n_far: int = 30, n_each: int = 3
+) -> Array:
+    """Triplets without labels (spec.md 15 II.1): a mutual near neighbour, and random rows beyond the `n_far` nearest.
+
+    Each of an anchor's `n_near` nearest rows that has the anchor among its own is paired with `n_each` far rows.
+    """
+    n, centre = X.shape[0], _centre_of(X)
+    one_class, k = np.zeros(n, np.int32), min(n_far, n - 1)
+    if k <= n_near:
+        return np.empty((0, 3), np.int64)
+    around = _by_class(X, one_class, anchors, k, centre)
+    near = around[:, :n_near]
+    back, place = np.unique(near, return_inverse=True)
+    returned = _by_class(X, one_class, back, n_near, centre)[place.reshape(near.shape)]
+    row, column = np.nonzero((returned == anchors[:, None, None]).any(axis=2))
+    row, column = np.repeat(row, n_each), np.repeat(column, n_each)
+    far = rng.integers(0, n, len(row))
+    kept = (far != anchors[row]) & (far[:, None] != around[row]).all(axis=1)
+    return np.stack([anchors[row], near[row, column], far], axis=1)[kept]
 
 
 @dataclass

@@ -29,7 +29,12 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     init : "identity" or (d, d) array in the units of X
         Where U and every L_c start.
     unlabeled : label, optional
-        The label that marks rows without one, e.g. -1. They form no triplets of their own.
+        The label that marks rows without one, e.g. -1: never a class, never a voter, and learnt from as `semi` says.
+    semi : {"self", "none", "neighbours", "both"}
+        What rows marked `unlabeled` teach: those that their nearest labelled rows agree on are learnt from and vote
+        with that label ("self"); near rows are nearer than far ones, for the shared part alone ("neighbours").
+    semi_params : dict, optional
+        {"share": .8, "quantile": .9}, the gate of "self"; {"weight": 1, "neighbour_weight": .3}, triplet weights.
     n_targets, n_impostors : int
         Triplets from labels: nearest rows of the anchor's class, and at most so many nearest rows of other classes.
     impostor_margin : float
@@ -66,4 +71,13 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         classes_[k] now and in the long run, each before its own step, and their ratio; NaN for a class without any.
     mined_ : dict, after `fit` from labels: how many anchors there were, how many of them were alone in their class or
         had no impostor within the margin and so gave no triplets, and the number of triplets.
+"""
+
+REGIONS = """\
+regions : int, clusterer or function, optional
+        Localise by where a row lies, not by its class, so that neither queries nor items need labels: a number of
+        regions found by online k-means, an object with `predict`, or a function from rows to region numbers. `local_`
+        then has one L a region.
+    soft_regions : bool
+        A row belongs to several regions, by its distances to their centres or by `predict_proba`.
 """

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._learner import AVERAGE_EVERY, learn
 from .._locality import FREE, Labels
 from .._parts import Parts, Stream, Tally
+from .._regions import Regions
 from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values, spanning
 from ..triplets import Reservoir
 from ._drift import Drift
@@ -41,6 +42,7 @@ class Model(ABC):
     whole: bool = False
     sparse: bool = False
     threshold: float | None = None
+    regions: Regions | None = None
     drift: Drift = field(default_factory=Drift)
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
@@ -79,7 +81,8 @@ class Model(ABC):
         kept = np.setdiff1d(np.arange(len(self.labels)), codes)
         new_codes = np.full(len(self.labels), FREE, np.int32)
         new_codes[kept] = np.arange(len(kept))
-        self.drop(new_codes)
+        if self.regions is None:
+            self.drop(new_codes)
         self.labels = Labels(self.labels.labels[kept])
         self.reservoir.drop(new_codes)
         self.drift.drop(new_codes)
@@ -163,6 +166,8 @@ class DenseModel(Model):
         self.state.drop(new_codes)
 
     def widen(self, d: int) -> None:
+        if self.regions is not None:
+            raise ValueError("A learner with regions has a fixed number of features.")
         self.state = self.state.grown(d)
         self.reservoir.widen(d)
         self.metric = self.balance = None

@@ -30,7 +30,9 @@ def pair_stream(
     if not measure.symmetric:
         nothing = np.full(len(pairs), X.shape[0])
         X = sp.vstack([X, X[:1] * 0], "csr") if sp.issparse(X) else np.concatenate([X, np.zeros_like(X[:1])])
-        codes = None if codes is None else np.append(codes, np.int32(FREE))
+        if codes is not None:
+            none = np.full((1, *codes.shape[1:]), FREE if codes.ndim == 1 else 0, codes.dtype)
+            codes = np.concatenate([codes, none])
     similar = targets > 0
     triplets = np.stack(
         [pairs[:, 0], np.where(similar, pairs[:, 1], nothing), np.where(similar, nothing, pairs[:, 1])], axis=1

@@ -14,7 +14,8 @@ from .._measure import Measure
 from .._parts import Parts
 from .._psd import Psd
 from .._step import Step
-from ._docs import COMMON
+from ._docs import COMMON, REGIONS
+from ._semi import Semi
 
 Array = NDArray[Any]
 
@@ -34,6 +35,8 @@ class Parameters(BaseEstimator):
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
     unlabeled: Any = None
+    semi: str = "self"
+    semi_params: dict[str, float] | None = None
     n_targets: int = 3
     n_impostors: int = 10
     impostor_margin: float = 0.1
@@ -55,7 +58,7 @@ class Parameters(BaseEstimator):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", COMMON)
+            cls.__doc__ = cls.__doc__.replace("{common}", COMMON).replace("{regions}", REGIONS)
 
     # -- the parts -------------------------------------------------------------------------------------------
 
@@ -71,6 +74,7 @@ class Parameters(BaseEstimator):
         check.check_real("validation_fraction", self.validation_fraction, 0.0, 0.9, open_low=True)
         for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
             check.check_count(name, getattr(self, name))
+        self._semi()
         check.check_word("memory", self.memory, ("auto", "sample", "window"))
         check.check_word("balanced", self.balanced, (True, False))
         if self.pair_threshold != "auto":
@@ -89,6 +93,10 @@ class Parameters(BaseEstimator):
             raise ValueError(f"forget={self.forget} goes with psd='never' or 'end', got psd={self.psd!r}: decay "
                              "towards the start and projections inside the loop do not commute.")  # fmt: skip
         return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin), float(self.forget))
+
+    def _semi(self) -> Semi:
+        """What is learnt from rows without labels."""
+        return Semi.parse(self.semi, self.semi_params)
 
     def _start(self, d: int, dtype: Any, scale: float) -> Array:
         """Theta_0 in scaled units."""

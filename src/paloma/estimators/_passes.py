@@ -16,8 +16,9 @@ from .. import _validation as check
 from .._locality import FREE, Labels
 from .._parts import Parts, Stream, Tally
 from .._progress import progress
+from .._regions import Regions
 from .._representation import SHARED
-from ..triplets import Mined, Reservoir, mine
+from ..triplets import Mined, Reservoir, mine, neighbour_triplets
 from ._input import Checked
 from ._model import Model
 from ._pairs import middle, pair_stream, start_values
@@ -25,12 +26,19 @@ from ._parameters import Parameters
 from ._scoring import Scoring
 
 Array = NDArray[Any]
+# Class-free triplets are formed around at most so many rows without labels, drawn anew each time.
+MAX_FREE_ANCHORS = 4000
 
 
 def labelled_rows(X: Any, codes: Array) -> tuple[Any, Array]:
     """Rows that have a class, and their codes; X itself where all have."""
     known = codes >= 0
     return (X, codes) if known.all() else (X[known], codes[known])
+
+
+def stacked(first: Any, second: Any) -> Any:
+    """Rows of both, dense or CSR."""
+    return sp.vstack([first, second], "csr") if sp.issparse(second) else np.concatenate([first, second])
 
 
 class Passes(Scoring, Parameters):
@@ -57,6 +65,10 @@ class Passes(Scoring, Parameters):
         window = self.memory == "window" or (self.memory == "auto" and self.forget > 0)
         model = self._new_model(labels, rng, Reservoir(self.reservoir_size, window), scale)
         model.whole, model.sparse = whole, sp.issparse(X)
+        if getattr(self, "regions", None) is not None:
+            model.regions = Regions(self.regions, self.soft_regions, int(rng.integers(2**31)))
+            if whole:
+                model.regions.learn(X, whole)
         self._model = model.begin(partial(self._start, X.shape[1], X.dtype), X, triplets)
 
     def _scale_of(self, X: Any, triplets: Array | None) -> float | None:
@@ -77,7 +89,7 @@ class Passes(Scoring, Parameters):
 
     def _stream(self, data: Checked, X: Any, codes: Any, given: Array) -> Stream:
         """Triplets, or pairs as triplets, ready to be learnt; the first pairs fix the threshold."""
-        model = self._model
+        model, codes = self._model, self._places(X, codes)
         if data.pairs is None or data.targets is None:
             return Stream(X, given, codes, model.factor, data.weight)
         threshold = self._threshold(X, codes, data.pairs, data.targets)
@@ -97,16 +109,17 @@ class Passes(Scoring, Parameters):
         return model.threshold or 0.0
 
     def _pass(
-        self, parts: Parts, stream: Stream, averaging: bool, advance: Any = None, *, first: bool = True,
+        self, parts: Parts, stream: Stream, averaging: bool, advance: Any = None, *, codes: Array | None = None,
         quiet: Array | None = None,
     ) -> Tally:  # fmt: skip
-        """One pass over a stream; triplets met for the first time enter the drift signals (`quiet`: see `Drift`)."""
+        """One pass over a stream; with class codes, triplets enter the drift signals (`quiet`: see `Drift`)."""
         model = self._model
-        if not first or stream.codes is None:
+        if codes is None:
             return model.learn(parts, stream, averaging, self.block_size, advance)
         stream.gaps = np.full(len(stream.triplets), np.nan)
         tally = model.learn(parts, stream, averaging, self.block_size, advance)
-        model.drift.add(stream.codes[stream.triplets[:, 1]], stream.gaps, parts.margin, quiet)
+        known = np.append(codes, np.int32(FREE))  # pairs may refer to one more row, of zeros
+        model.drift.add(known[stream.triplets[:, 1]], stream.gaps, parts.margin, quiet)
         stream.gaps = None
         return tally
 
@@ -123,7 +136,7 @@ class Passes(Scoring, Parameters):
     def _averaging(self, *, given: bool, passes: int) -> bool:
         return bool(self.average) if self.average != "auto" else not (given and passes == 1)
 
-    def _epochs(self, parts: Parts, stream: Stream, mined: Mined | None, averaging: bool) -> None:
+    def _epochs(self, parts: Parts, stream: Stream, mined: Mined | None, averaging: bool, codes: Array | None) -> None:
         """n_epochs passes: mined triplets in a new order each time, given ones in their own."""
         held, anchors = None, None
         if self.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
@@ -135,13 +148,12 @@ class Passes(Scoring, Parameters):
             title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
         with progress(title, self.n_epochs * len(stream.triplets), self.verbose > 0) as advance:
             for epoch in range(self.n_epochs):
-                if mined is not None:
-                    if self.remine and epoch:
-                        mined = self._mine(self._remining_rows(stream.X), stream.codes, anchors)
-                    stream.triplets = self._drawn(mined, stream.codes)
+                if mined is not None and codes is not None:
+                    mined = self._next_triplets(parts, stream, mined, codes, anchors, epoch)
                 tally = self._pass(
-                    parts, stream, averaging, lambda n, loss: advance(n, f"loss {loss:.3f}"), first=epoch == 0,
-                    quiet=None if mined is None else self._quiet(mined, stream.codes, anchors),
+                    parts, stream, averaging, lambda n, loss: advance(n, f"loss {loss:.3f}"),
+                    codes=None if epoch else codes,
+                    quiet=None if epoch or mined is None else self._quiet(mined, codes, anchors),
                 )  # fmt: skip
                 self.loss_ = tally.loss / max(tally.triplets, 1)
                 self.n_iter_ = epoch + 1
@@ -150,6 +162,37 @@ class Passes(Scoring, Parameters):
                     if score <= best:
                         break
                     best = score
+
+    def _next_triplets(
+        self, parts: Parts, stream: Stream, mined: Mined, codes: Array, anchors: Array | None, epoch: int
+    ) -> Mined:
+        """Put an epoch's triplets from labels, given and found, into the stream; class-free ones are learnt at once."""
+        semi, again, confidence = self._semi(), self.remine and epoch > 0, None
+        if epoch and (codes < 0).any():
+            if semi.neighbours:
+                self._learn_neighbours(parts, stream.X, np.flatnonzero(codes < 0))
+            if semi.labels:
+                places = self._places(stream.X, codes)
+                filled, confidence = semi.accept(self._metric(), stream.X, codes, places, self._model.rng)
+                if anchors is not None:
+                    anchors = np.union1d(anchors, np.flatnonzero((codes < 0) & (filled >= 0)))
+                codes, again = filled, True
+                stream.codes = self._places(stream.X, codes)
+        if again:
+            mined = self._mine(self._remining_rows(stream.X) if self.remine else stream.X, codes, anchors)
+        stream.triplets = self._drawn(mined, codes)
+        if confidence is not None:
+            stream.weight = semi.weights(stream.triplets, confidence)
+        return mined
+
+    def _learn_neighbours(self, parts: Parts, X: Any, rows: Array) -> None:
+        """A pass over class-free triplets of some rows without labels."""
+        model = self._model
+        anchors = model.rng.permutation(rows)[:MAX_FREE_ANCHORS]
+        triplets = neighbour_triplets(X, np.sort(anchors), model.rng, self.n_targets)
+        triplets = triplets[model.rng.permutation(len(triplets))]
+        weight = np.full(len(triplets), self._semi().neighbour_weight)
+        model.learn(parts, Stream(X, triplets, None, model.factor, weight), True, self.block_size)
 
     def _training_anchors(self, anchors: Array) -> Array:
         """The anchors that are learnt from; a random part is kept back for early stopping."""
@@ -179,30 +222,45 @@ class Passes(Scoring, Parameters):
     def _learn_rows(self, parts: Parts, rows: Any, codes: Array) -> Tally:
         """One pass over labelled rows: triplets inside the batch and with the reservoir, then into the reservoir."""
         model = self._model
-        X, codes = labelled_rows(rows, codes)
+        X, labelled = labelled_rows(rows, codes)
         old, old_codes = model.reservoir.sample(X)
-        pool = sp.vstack([old, X], "csr") if sp.issparse(X) else np.concatenate([old, X])
-        pool_codes = np.concatenate([old_codes, codes])
-        tally = Tally()
-        if len(codes) and (pool_codes != pool_codes[0]).any():
-            anchors = np.arange(len(old_codes), len(pool_codes))
+        pool, pool_codes, confidence = stacked(old, X), np.concatenate([old_codes, labelled]), None
+        if (codes < 0).any() and model.seen:
+            pool, pool_codes, confidence = self._with_unlabelled(parts, pool, pool_codes, rows[codes < 0])
+        tally, anchors = Tally(), np.arange(len(old_codes), len(pool_codes))
+        if len(anchors) and (pool_codes != pool_codes[0]).any():
             mined = self._mine(pool, pool_codes, anchors)
             self._freeze_scale(pool, mined.triplets)
             model.from_labels = True
             triplets = self._drawn(mined, pool_codes)
             averaging = self._averaging(given=False, passes=1)
-            stream, quiet = Stream(pool, triplets, pool_codes, model.factor), self._quiet(mined, pool_codes, anchors)
-            tally = self._pass(parts, stream, averaging, quiet=quiet)
-        model.reservoir.add(X, codes, model.rng)
+            weight = None if confidence is None else self._semi().weights(triplets, confidence)
+            stream = Stream(pool, triplets, self._places(pool, pool_codes), model.factor, weight)
+            quiet = self._quiet(mined, pool_codes, anchors)
+            tally = self._pass(parts, stream, averaging, codes=pool_codes, quiet=quiet)
+        model.reservoir.add(X, labelled, model.rng)
         return tally
+
+    def _with_unlabelled(self, parts: Parts, pool: Any, codes: Array, free: Any) -> tuple[Any, Array, Array | None]:
+        """Rows without labels in a stream: those labelled with confidence join the pool, for this call only."""
+        semi, known = self._semi(), len(codes)
+        rows = stacked(pool, free)
+        if semi.neighbours:
+            self._learn_neighbours(parts, rows, np.arange(known, rows.shape[0]))
+        if not semi.labels:
+            return pool, codes, None
+        codes = np.concatenate([codes, np.full(rows.shape[0] - known, FREE, np.int32)])
+        codes, confidence = semi.accept(self._metric(), rows, codes, self._places(rows, codes), self._model.rng)
+        kept = np.flatnonzero(codes >= 0)
+        return rows[kept], codes[kept], confidence[kept]
 
     def _remember(self, X: Any, codes: Array) -> None:
         """Offer labelled rows to the reservoir."""
         self._model.reservoir.add(*labelled_rows(X, codes), self._model.rng)
 
     def _places(self, X: Any, codes: Any) -> Any:
-        """Where rows stand for the locality: the codes of their classes."""
-        return codes
+        """Where rows stand for the locality: the codes of their classes, or their regions."""
+        return codes if self._model.regions is None else self._model.regions.places(X)
 
     def _widen(self, d: int) -> None:
         """More features: 0 in every row so far, so that the metric is the identity there."""
@@ -212,8 +270,9 @@ class Passes(Scoring, Parameters):
         self.n_features_in_ = d
 
     def _local_order(self) -> Array:
-        """Class codes in the order of `local_`: sorted labels."""
-        return self._model.labels.order
+        """Codes in the order of `local_`: sorted labels, or regions."""
+        model = self._model
+        return model.labels.order if model.regions is None else np.arange(model.regions.n_regions)
 
     @abstractmethod
     def _check_held(self, d: int) -> None:

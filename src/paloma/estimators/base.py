@@ -66,7 +66,7 @@ class Learner(Passes):
             self._begin(data.X, labels, rng, first, whole=True)
             self._model.from_labels = mined is not None
             averaging = self._averaging(given=mined is None, passes=self.n_epochs)
-            self._epochs(parts, self._stream(data, data.X, codes, first), mined, averaging)
+            self._epochs(parts, self._stream(data, data.X, codes, first), mined, averaging, codes)
             if codes is not None:
                 self._remember(data.X, codes)
             self._publish()
@@ -104,17 +104,31 @@ class Learner(Passes):
             rows = check.of_kind(data.X.astype(model.dtype, copy=False), model.sparse)
             check.check_magnitude(self, rows, model.factor)
             codes = self._codes(labels, data.y)
+            if model.regions is not None:
+                model.regions.learn(rows, whole=False)
             if data.given is None:
                 tally = self._learn_rows(parts, rows, codes)
             else:
                 self._freeze_scale(rows, data.given)
                 stream = self._stream(data, rows, codes, data.given)
-                tally = self._pass(parts, stream, self._averaging(given=True, passes=1))
+                tally = self._pass(parts, stream, self._averaging(given=True, passes=1), codes=codes)
             model.labels = labels
             if tally.triplets:
                 self.loss_ = tally.loss / tally.triplets
             self._publish()
         return self
+
+    def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """y with labels for the rows marked `unlabeled` that their nearest labelled rows agree on; the rest stay.
+
+        The gate is that of `semi_params`, under the metric as it is now.
+        """
+        rows = self._rows(X)
+        labels = check.check_labels(self, y, rows.shape[0])
+        codes = self._codes(self._model.labels, labels)
+        places, rng = self._candidates(rows, labels, "rows of X"), np.random.default_rng(0)
+        filled, _ = self._semi().accept(self._metric(), rows, codes, places, rng)
+        return np.where(filled >= 0, self._model.labels.labels[np.maximum(filled, 0)], labels)
 
     def forget_classes(self, labels: ArrayLike) -> Self:
         """Forget classes: their metrics, their rows in the reservoir, and that they were ever seen.
@@ -161,13 +175,13 @@ class Learner(Passes):
     def recent_loss_(self) -> Array:
         """(n_classes,) mean loss of the last thousand or so triplets of classes_[k], each before its own step."""
         check_is_fitted(self)
-        return self._model.drift.recent(self._local_order())
+        return self._model.drift.recent(self._model.labels.order)
 
     @property
     def long_run_loss_(self) -> Array:
         """(n_classes,) mean loss of all triplets of classes_[k], each when it was first met."""
         check_is_fitted(self)
-        return self._model.drift.long_run(self._local_order())
+        return self._model.drift.long_run(self._model.labels.order)
 
     @property
     def drift_(self) -> Array:

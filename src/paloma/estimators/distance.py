@@ -105,6 +105,7 @@ class LODML(DistanceLearner, PerClassLearner, DenseLearner):
         Weight of the shared part. 1 is ODML, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
         C' = C (lam^2 + mu^2) matter for the M_c, so a fixed C is not comparable over lam: when you search over lam,
         search over C as well.
+    {regions}
     {common}
     Examples
     --------
@@ -131,6 +132,7 @@ class L2ODML(DistanceLearner, PerClassLearner, ProjectedLearner):
         Aggressiveness: the largest step. With scale="auto" useful values lie between .003 and .3.
     lam : float in [0, 1]
         Weight of the shared part; see LODML.
+    {regions}
     n_components : int or "auto"
         Projected dimension m. "auto" is 10 log(number of triplets), between 50 and 200: the error of the inner products
         falls with the root of m, learning costs m^2 a triplet.

@@ -72,6 +72,7 @@ class LOSL(SimilarityLearner, PerClassLearner, DenseLearner):
     lam : float in [0, 1]
         Weight of the shared part. 1 is OASIS, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
         C' = C (lam^2 + mu^2) matter for the M_c: when you search over lam, search over C as well.
+    {regions}
     {common}
     Examples
     --------
@@ -99,6 +100,7 @@ class L2OSL(SimilarityLearner, PerClassLearner, ProjectedLearner):
         (on Oxford Pets .931 with 2e-5, .909 with 1e-4, .874 with 1e-3 at 100 dimensions; .922 with 1e-4 at 200).
     lam : float in [0, 1]
         Weight of the shared part; see LOSL.
+    {regions}
     n_components, rank, n_power_iter, projection, max_journal
         Projected dimension, recovered directions, power iterations, kind of random matrix, when to fold; see L2ODML.
     {common}
