@@ -42,17 +42,17 @@ class Mined:
         anchors = self.triplets[:, 0]
         starts = np.flatnonzero(np.r_[True, anchors[1:] != anchors[:-1]])
         sizes = np.diff(np.r_[starts, len(anchors)])
-        order = rng.permutation(len(starts)) if codes is None else _evenly(codes[anchors[starts]], rng)
+        order = rng.permutation(len(starts)) if codes is None else evenly(codes[anchors[starts]], len(starts), rng)
         sizes, starts = sizes[order], starts[order]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return self.triplets[np.repeat(starts, sizes) + within]
 
 
-def _evenly(classes: Array, rng: np.random.Generator) -> Array:
-    """As many places as there are, each class equally often but for one: its places in turn, in random order."""
+def evenly(classes: Array, n: int, rng: np.random.Generator) -> Array:
+    """n places, each class equally often but for one: its places in turn, all in random order."""
     groups = [rng.permutation(np.flatnonzero(classes == c)) for c in rng.permutation(np.unique(classes))]
-    share = -(-len(classes) // len(groups))
-    return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[: len(classes)])
+    share = -(-n // len(groups))
+    return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[:n])
 
 
 def mine(

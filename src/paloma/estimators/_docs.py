@@ -50,7 +50,8 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     memory : {"auto", "sample", "window"}
         Which rows these are: a uniform sample of all that came, or the last ones. "auto" is "window" with forgetting.
     balanced : bool
-        Draw the anchors of triplets from labels evenly across classes, however often each class comes.
+        Draw the anchors of triplets from labels evenly across classes, however often each class comes. In `partial_fit`
+        as many remembered rows as there are new ones become anchors again, evenly: wanted where classes come in turn.
     pair_threshold : float or "auto"
         The squared distance, or similarity, under the learnt metric that separates similar from dissimilar pairs.
         "auto": found from the first pairs, which should then be a fair sample of both kinds.

@@ -18,7 +18,7 @@ from .._parts import Parts, Stream, Tally
 from .._progress import progress
 from .._regions import Regions
 from .._representation import SHARED
-from ..triplets import Mined, Reservoir, mine, neighbour_triplets
+from ..triplets import Mined, Reservoir, evenly, mine, neighbour_triplets
 from ._input import Checked
 from ._model import Model
 from ._pairs import middle, pair_stream, start_values
@@ -209,7 +209,7 @@ class Passes(Scoring, Parameters):
         return held, mined, Stream(stream.X, stream.triplets[train], stream.codes, stream.factor, weight)
 
     def _drawn(self, mined: Mined, codes: Array | None) -> Array:
-        """Mined triplets in random order; balanced: as many anchors, drawn evenly across classes."""
+        """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""
         return mined.shuffled(self._model.rng, codes if self.balanced else None)
 
     def _quiet(self, mined: Mined, codes: Any, anchors: Array | None) -> Array:
@@ -228,11 +228,13 @@ class Passes(Scoring, Parameters):
         if (codes < 0).any() and model.seen:
             pool, pool_codes, confidence = self._with_unlabelled(parts, pool, pool_codes, rows[codes < 0])
         tally, anchors = Tally(), np.arange(len(old_codes), len(pool_codes))
+        if self.balanced and len(old_codes):
+            anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
         if len(anchors) and (pool_codes != pool_codes[0]).any():
             mined = self._mine(pool, pool_codes, anchors)
             self._freeze_scale(pool, mined.triplets)
             model.from_labels = True
-            triplets = self._drawn(mined, pool_codes)
+            triplets = mined.shuffled(model.rng)
             averaging = self._averaging(given=False, passes=1)
             weight = None if confidence is None else self._semi().weights(triplets, confidence)
             stream = Stream(pool, triplets, self._places(pool, pool_codes), model.factor, weight)
