@@ -38,8 +38,7 @@ def test_given_regions_are_classes_of_rows(measure, kind, regions):
     model.fit(rows, triplets=T)
     expected = run(measure, X, T, CLUSTERS.labels_[T[:, 1:]], LAM, 1 - LAM, C, n_classes=4)
     assert relative(model.shared_, expected.U) < 1e-10
-    if regions is CLUSTERS:
-        assert relative(model.local_, expected.L) < 1e-10
+    assert relative(model.local_, expected.L) < 1e-10
 
 
 @pytest.mark.parametrize("forget", [0.0, 0.03])

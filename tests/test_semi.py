@@ -32,7 +32,7 @@ def test_marked_rows_never_vote_unlabelled(mode, fitted):
     assert set(knn.predict(NEW)) <= set(range(10))
     assert knn.predict_proba(NEW).shape == (len(NEW), 10)
     rows = np.unique(knn.kneighbors(NEW)[1])
-    if mode in ("none", "neighbours"):
+    if mode == "none":
         assert KNOWN[rows].all()
     else:
         labels = knn.metric_.transduce(X, MARKED)
@@ -57,10 +57,8 @@ def test_self_labels_help_and_are_mostly_right():
         .score(NEW, NEW_Y)
         for mode in MODES
     }
-    assert scores["self"] > scores["none"] + 0.02
-    assert scores["both"] > scores["none"]
-    assert scores["neighbours"] > scores["none"] - 0.01
-    metric = LODML(unlabeled=-1, random_state=0).fit(X, MARKED)
+    assert min(scores[mode] for mode in ("neighbours", "self", "both")) > scores["none"] + 0.02
+    metric = LODML(unlabeled=-1, semi="self", random_state=0).fit(X, MARKED)
     labels = metric.transduce(X, MARKED)
     taken = (labels != -1) & ~KNOWN
     assert taken.sum() > 150

@@ -30,7 +30,7 @@ class Regions:
     """
 
     def __init__(self, how: Any, soft: bool, seed: int) -> None:
-        self.soft, self.spread = soft, 0.0
+        self.soft, self.spread, self.count = soft, 0.0, 0
         self.given = callable(how) or (not isinstance(how, int | np.integer) and _is_fitted(how))
         if isinstance(how, int | np.integer):
             how = MiniBatchKMeans(int(how), random_state=seed, n_init=3, batch_size=1024)
@@ -77,6 +77,7 @@ class Regions:
         numbers = np.asarray(self.clusters(X) if callable(self.clusters) else self.clusters.predict(X))
         if numbers.shape != (X.shape[0],) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise ValueError("regions must give one number of at least 0 for each row.")
+        self.count = max(self.count, int(numbers.max(initial=-1)) + 1)
         return numbers.astype(np.int32)
 
     def _shares(self, X: Any) -> Array:
@@ -97,11 +98,11 @@ class Regions:
 
     @property
     def n_regions(self) -> int:
-        """Number of regions, as far as it is known."""
+        """Number of regions; of a function, as many as it has given so far."""
         for name in ("n_clusters", "n_components"):
             if hasattr(self.clusters, name):
                 return int(getattr(self.clusters, name))
-        return 0
+        return self.count
 
 
 def _is_fitted(estimator: Any) -> bool:

@@ -30,11 +30,12 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         Where U and every L_c start.
     unlabeled : label, optional
         The label that marks rows without one, e.g. -1: never a class, never a voter, and learnt from as `semi` says.
-    semi : {"self", "none", "neighbours", "both"}
-        What rows marked `unlabeled` teach: those that their nearest labelled rows agree on are learnt from and vote
-        with that label ("self"); near rows are nearer than far ones, for the shared part alone ("neighbours").
+    semi : {"neighbours", "self", "both", "none"}
+        What rows marked `unlabeled` teach: that near rows are nearer than far ones, to the shared part alone
+        ("neighbours"); or whatever rows of the class that their nearest labelled rows agree on teach ("self"). Such
+        rows also vote in a MetricKNeighborsClassifier, unless "none".
     semi_params : dict, optional
-        {"share": .8, "quantile": .9}, the gate of "self"; {"weight": 1, "neighbour_weight": .3}, triplet weights.
+        {"share": .8, "quantile": .9}, the gate of agreement; {"weight": 1, "neighbour_weight": .3}, triplet weights.
     n_targets, n_impostors : int
         Triplets from labels: nearest rows of the anchor's class, and at most so many nearest rows of other classes.
     impostor_margin : float

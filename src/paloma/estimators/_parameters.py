@@ -35,7 +35,7 @@ class Parameters(BaseEstimator):
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
     unlabeled: Any = None
-    semi: str = "self"
+    semi: str = "neighbours"
     semi_params: dict[str, float] | None = None
     n_targets: int = 3
     n_impostors: int = 10

@@ -103,8 +103,9 @@ class Passes(Scoring, Parameters):
         if model.threshold is None and len(pairs):
             start = None if isinstance(self.init, str) else self._start(X.shape[1], X.dtype, 1.0)
             values = model.factor**2 * start_values(self._measure, X, pairs, start)
+            soft = codes is not None and codes.ndim == 2
             free = np.full(len(pairs), FREE) if codes is None else codes[pairs[:, 1]]
-            values *= np.where(free >= 0, 1.0, self._locality().lam)
+            values *= 1.0 if soft else np.where(free >= 0, 1.0, self._locality().lam)
             model.threshold = middle(self._measure, values, targets, self.margin)
         return model.threshold or 0.0
 

@@ -12,7 +12,7 @@ from .._search import LocalItems, majority
 Array = NDArray[Any]
 # Labelled rows that vote on a row without a label; a class of fewer than four cannot win four of five votes.
 VOTERS = 5
-MODES = ("none", "neighbours", "self", "both")
+MODES = ("neighbours", "self", "both", "none")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,11 @@ class Semi:
         return replace(cls(mode), **(params or {}))
 
     @property
+    def votes(self) -> bool:
+        """Whether rows that labelled ones agree on may vote."""
+        return self.mode != "none"
+
+    @property
     def labels(self) -> bool:
         return self.mode in ("self", "both")
 
@@ -53,7 +58,7 @@ class Semi:
         """Class codes with those of confidently labelled rows filled in, and a confidence for each row (known ones: 1).
 
         places : what decides the metric of each row, see `Scoring._candidates`. A class takes in no more rows for each
-        of its own than three quarters of the classes do: else the majority drifts.
+        of its own than three quarters of the classes do, or their mean: else the majority drifts.
         """
         known, free = np.flatnonzero(codes >= 0), np.flatnonzero(codes < 0)
         filled, confidence = codes.copy(), np.where(codes >= 0, 1.0, 0.0)
@@ -92,7 +97,8 @@ def _proportional(winners: Array, known: Array, rng: np.random.Generator) -> Arr
     """Which of the winners to take, in random order, so that no class takes in far more than its share."""
     counts = np.bincount(winners, minlength=len(known))
     present = known > 0
-    limit = np.ceil(np.quantile(counts[present] / known[present], 0.75) * known)
+    ratios = counts[present] / known[present]
+    limit = np.ceil(max(float(np.quantile(ratios, 0.75)), float(ratios.mean())) * known)
     order = rng.permutation(len(winners))
     ranked = order[np.argsort(winners[order], kind="stable")]
     place = np.arange(len(ranked)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -72,11 +72,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _voters(self, learner: Learner, rows: Any, labels: Array) -> tuple[Any, Array]:
-        """Rows that may vote: those with a label, and with semi="self" those that others agree on."""
+        """Rows that may vote: those with a label, and unless semi="none" those that labelled rows agree on."""
         self._row_numbers = None
         if learner.unlabeled is None or not (labels == learner.unlabeled).any():
             return rows, labels
-        if learner._semi().labels:
+        if learner._semi().votes:
             labels = learner.transduce(rows, labels)
         self._row_numbers = np.flatnonzero(labels != learner.unlabeled)
         if len(self._row_numbers) < self.n_neighbors:
