@@ -123,7 +123,7 @@ def drift() -> None:
             body.append([title, label, *(f"{accuracy[part].mean():.3f}" for part in
                         (slice(n // 4, n // 2), slice(n // 2, n // 2 + 50), slice(3 * n // 4, n)))])  # fmt: skip
             console.print(*body[-1])
-        ax.set(title=title, ylim=(0.4, 1.0))
+        ax.set(title=title, ylim=(0.2, 1.0))
         ax.legend(fontsize="small")
     figure.savefig(RESULTS / "streams_drift.png", dpi=80)
     columns = ["stream", "", "second quarter", "1,000 rows after half-time", "last quarter"]

@@ -40,6 +40,8 @@ class Regions:
 
     def learn(self, X: Any, whole: bool) -> None:
         """Take more rows in; `whole`: they are all there are for now."""
+        if self.soft and sp.issparse(X):
+            raise TypeError("soft_regions=True needs dense rows.")
         if not self.given and X.shape[0]:
             if whole or not hasattr(self.clusters, "partial_fit"):
                 self._fit(X)
@@ -71,8 +73,6 @@ class Regions:
         if not self.ready:
             return np.full(X.shape[0], FREE, np.int32)
         if self.soft:
-            if sp.issparse(X):
-                raise TypeError("soft_regions=True needs dense rows.")
             return self._shares(X)
         numbers = np.asarray(self.clusters(X) if callable(self.clusters) else self.clusters.predict(X))
         if numbers.shape != (X.shape[0],) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
