@@ -122,6 +122,8 @@ def test_the_first_pairs_fix_the_threshold():
     assert before == pytest.approx((values[TARGETS > 0].mean() + values[TARGETS < 0].mean()) / 2)
     model.partial_fit(3 * X, Y, pairs=PAIRS, pair_targets=TARGETS)
     assert model.threshold_ == before
+    given = paloma.LODML(margin=0.1, init=3 * np.eye(6)).partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
+    assert given.threshold_ == pytest.approx(3 * before * model.scale_**2)
     with pytest.raises(AttributeError, match="once pairs were learnt"):
         _ = paloma.LODML().fit(X, Y).threshold_
 

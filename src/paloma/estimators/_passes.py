@@ -101,8 +101,9 @@ class Passes(Scoring, Parameters):
         if self.pair_threshold != "auto":
             return float(self.pair_threshold)
         if model.threshold is None and len(pairs):
-            start = None if isinstance(self.init, str) else self._start(X.shape[1], X.dtype, 1.0)
-            values = model.factor**2 * start_values(self._measure, X, pairs, start)
+            plain = isinstance(self.init, str)
+            start = None if plain else self._start(X.shape[1], X.dtype, 1.0)
+            values = start_values(self._measure, X, pairs, start) * (model.factor**2 if plain else 1.0)
             soft = codes is not None and codes.ndim == 2
             free = np.full(len(pairs), FREE) if codes is None else codes[pairs[:, 1]]
             values *= 1.0 if soft else np.where(free >= 0, 1.0, self._locality().lam)
