@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from .. import _validation as check
-from .._learner import Parts
 from .._logdet import logdet_path
+from .._parts import Parts
 from ._axes import DenseLearner, PerClassLearner
 from .distance import DistanceLearner
 
@@ -78,6 +78,7 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
             raise ValueError(
                 f"{who}: C must be finite, a LogDet step without bound may have no solution; got {self.C!r}."
             )
+        self._refuse_forgetting("LogDet steps add to inverses, whose decay would take an inversion a triplet")
         return replace(parts, path=logdet_path)
 
     def _check_held(self, d: int) -> None:
