@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 # "Now" is an exponentially weighted mean over about this many triplets of the class: a hundred anchors of thirty each.
 RECENT = 3000
+KEEP = 1.0 - 1.0 / RECENT
+CHUNK = 1 << 16
 
 
 def _none() -> Array:
@@ -33,13 +35,18 @@ class Drift:
         quiet = np.zeros(0) if quiet is None else quiet
         n = max(len(self.sums), len(quiet), int(codes.max(initial=-1)) + 1)
         self.sums = np.concatenate([self.sums, np.zeros((n - len(self.sums), 6))])
-        quiet, losses = np.append(quiet, np.zeros(n - len(quiet))), np.maximum(gaps, 0.0)
+        fades = KEEP ** np.append(quiet, np.zeros(n - len(quiet)))
+        self.sums[:, 3:5] *= fades[:, None]
+        self.sums[:, 4] += (1.0 - fades) * RECENT
+        self.sums[: len(quiet), 5] += quiet
+        for a in range(0, len(codes), CHUNK):
+            self._enter(codes[a : a + CHUNK], gaps[a : a + CHUNK], margin)
+
+    def _enter(self, codes: Array, gaps: Array, margin: float) -> None:
+        n, losses = len(self.sums), np.maximum(gaps, 0.0)
         counts = np.bincount(codes, minlength=n)
-        keep = 1.0 - 1.0 / RECENT
-        fading = keep ** _until_last(codes, counts)
-        self.sums[:, 3:5] *= (keep ** (counts + quiet))[:, None]
-        self.sums[:, 4] += keep**counts * (1.0 - keep**quiet) * RECENT
-        self.sums[:, 5] += quiet
+        fading = KEEP ** _until_last(codes, counts)
+        self.sums[:, 3:5] *= (KEEP**counts)[:, None]
         for column, weight in enumerate((np.ones(len(codes)), gaps < margin, losses, fading * losses, fading)):
             self.sums[:, column] += np.bincount(codes, weight, minlength=n)
 
