@@ -3,7 +3,10 @@
 import importlib
 import sys
 
-NAMES = ("learning", "logdet", "search", "memory", "accuracy", "projection", "growth", "modalities")
+NAMES = (
+    "learning", "logdet", "search", "memory", "accuracy", "projection", "growth",
+    "modalities", "pipe", "noise", "semi", "streams",
+)  # fmt: skip
 
 for name in sys.argv[1:] or NAMES:
     importlib.import_module(f"benchmarks.{name}").main()

@@ -48,7 +48,7 @@ def main() -> None:
         "paloma",
         "ratio",
         "asked for",
-        "to the other",
+        "ratio to products",
     ]
     for n_threads in (1, None):
         body = []

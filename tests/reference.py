@@ -117,8 +117,10 @@ def start(d, n_classes, U0=None, dtype=float):
 
 
 def run(measure, X, triplets, classes, lam, mu, C, step="pa1", step_params=None, margin=1.0, weights=None,
-        U0=None, *, n_classes=None, psd="never"):  # fmt: skip
+        U0=None, *, n_classes=None, psd="never", forget=0.0, shift=None):  # fmt: skip
     """The iterates after `triplets`, in order. `classes`: (n, 2), of the positive and of the negative.
+
+    forget: before each triplet Theta <- Theta0 + (1 - forget) (Theta - Theta0). shift: added to each margin.
 
     psd: 'never' (also what 'end' learns), an int n (project all after every n-th triplet), 'step' or 'exact'.
     """
@@ -126,13 +128,16 @@ def run(measure, X, triplets, classes, lam, mu, C, step="pa1", step_params=None,
     n_classes = int(classes.max(initial=-1)) + 1 if n_classes is None else n_classes
     U, L = start(X.shape[1], n_classes, U0)
     taus, es = np.zeros(len(triplets)), np.zeros(len(triplets))
-    caps = step_caps(C, weights, len(triplets))
+    caps, first = step_caps(C, weights, len(triplets)), start(X.shape[1], n_classes, U0)
+    margins = np.full(len(triplets), margin) + (0.0 if shift is None else shift)
     for t, ((row, pos, neg), (i, j), Ct) in enumerate(zip(triplets, classes, caps, strict=True)):
+        if forget:
+            U, L = (now0 + (1.0 - forget) * (now - now0) for now, now0 in zip((U, L), first, strict=True))
         shared, local = gradient(measure, X[row], X[pos], X[neg], i, j, lam, mu)
-        e = margin + np.sum(U * shared) + sum(np.sum(L[c] * part) for c, part in local.items())  # sec. 6.1, 7
+        e = margins[t] + np.sum(U * shared) + sum(np.sum(L[c] * part) for c, part in local.items())  # sec. 6.1, 7
         N = np.sum(shared**2) + sum(np.sum(part**2) for part in local.values())  # ||Psi||^2, literally
         if psd == "exact":
-            tau = exact_step_size(U, L, shared, local, Ct, margin) if N and Ct else 0.0
+            tau = exact_step_size(U, L, shared, local, Ct, margins[t]) if N and Ct else 0.0
         else:
             tau = step_size(step, e, N, Ct, step_params)
         if tau:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import pytest
 from typer.testing import CliRunner
@@ -75,6 +76,22 @@ def test_an_unexpected_error_names_its_type(monkeypatch):
     assert result.exit_code == 1
     expected = "paloma: error: ZeroDivisionError: division by zero (paloma --debug shows where)\n"
     assert result.stderr == expected
+
+
+def test_ctrl_c(monkeypatch):
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(paloma.experiments.demo, "demo", interrupted)
+    result = run("demo")
+    assert (result.exit_code, result.stderr) == (130, "paloma: interrupted\n")
+
+
+def test_warnings_are_one_line(monkeypatch):
+    monkeypatch.setattr(paloma.experiments.demo, "demo", lambda **_: warnings.warn("few\n  rows", UserWarning))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run("demo").stderr == "paloma: warning: few rows\n"
 
 
 def test_an_error_without_words_still_says_something():

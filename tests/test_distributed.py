@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV
 
 import paloma
 from paloma.distributed import _shards, connected, fit
-from paloma.persist import load
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -143,7 +142,7 @@ def test_a_killed_client_goes_on_from_its_checkpoint(client, tmp_path):
     done = subprocess.run([sys.executable, "-c", CLIENT, address, str(path)], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     learner = paloma.L2ODML(random_state=0, n_components=30)
-    assert len(load(path).rounds_) == 2
+    assert len(paloma.load(path).rounds_) == 2
     resumed = fit(learner, CHUNKED, Y, rounds=4, client=client, checkpoint=path)
     whole = fit(learner, CHUNKED, Y, rounds=4)
     same_bits(resumed, whole)

@@ -14,6 +14,7 @@ from reference_logdet import careful_run, run
 STREAM = fixed_stream()
 LAMS, STEPS, BLOCKS = (0.0, 0.4, 1.0), ("pa1", "pa2"), (1, 2, 64, "auto")
 FREE = -1
+LIMITS = [(np.float64, 1e4), (np.float32, 1.0)]  # of C, as documented
 
 
 def learner(**params):
@@ -144,22 +145,34 @@ def test_local_blocks_are_local_steps(lam, step, kind, monkeypatch):
 # --- positive definite ----------------------------------------------------------------------------------
 
 
-def random_steps(n, C, lam, step, dtype, d=12):
+def random_steps(n, C, lam, step, dtype, block="auto", d=12):
     rng = np.random.default_rng(0)
     X, y = rng.standard_t(3, size=(400, d)) / np.sqrt(d), rng.integers(0, 3, 400)
-    return learner(C=C, lam=lam, step=step).fit(X.astype(dtype), y, triplets=rng.integers(0, 400, (n, 3)))
+    model = learner(C=C, lam=lam, step=step, block_size=block)
+    return model.fit(X.astype(dtype), y, triplets=rng.integers(0, 400, (n, 3)))
 
 
-@pytest.mark.parametrize(("dtype", "limit"), [(np.float64, 1e4), (np.float32, 100.0)])
+@pytest.mark.parametrize(("dtype", "limit"), LIMITS)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("lam", [0.5, 1.0])
 @pytest.mark.parametrize("n", [5_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_positive_definite_up_to_the_documented_limit(n, lam, step, dtype, limit):
-    for C in (0.1, 1.0, limit):
+    for C in (0.01, 0.3, limit):
         model = random_steps(n, C, lam, step, dtype)
         assert model.n_updates_ > n / 10
         assert smallest(model) > 0
-    assert f"{limit:,.0f}" in SLMOML.__doc__
+
+
+def test_the_limit_is_documented():
+    assert f"up to C = {LIMITS[0][1]:,.0f}, or {LIMITS[1][1]:.0f} in float32" in SLMOML.__doc__
+
+
+@pytest.mark.parametrize(("dtype", "limit"), LIMITS)
+@pytest.mark.parametrize("n", [1_000, pytest.param(100_000, marks=pytest.mark.long)])
+def test_positive_definite_in_blocks(n, dtype, limit):
+    model = random_steps(n, limit, 1.0, "pa1", dtype, block=20, d=40)
+    assert model.n_updates_ > n / 10
+    assert smallest(model) > 0
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -27,7 +27,7 @@ def shards_after(learner, X, y, n_shards):
     model = copy.deepcopy(learner).fit(X[:100], y[:100])
     parts = np.array_split(np.arange(len(X)), n_shards)
     learnt = [
-        mixing.learn_shard(model, X, codes, np.arange(len(X)), model._near(X, codes, rows).mined(), rng)
+        mixing.learn_shard(model, X, codes, np.arange(len(X)), model._near(X, codes, rows), rng)
         for rows, rng in zip(parts, map(np.random.default_rng, range(n_shards)), strict=True)
     ]
     return model, learnt

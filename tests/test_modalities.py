@@ -212,7 +212,7 @@ def test_gradient_of_the_spec_is_the_derivative(i, j):
 def test_low_rank(lam, rule, gate):
     M, factors = start_factors()
     model = fitted(rank=RANK, init=M, gate="combined", gate_margin=gate, lam=lam, step=rule, beta=0.9)
-    assert_same_iterates(model, twin(Factor, lam, gate=gate, step=rule, beta=0.9, starts=factors))
+    assert_same_iterates(model, twin(Factor, lam, C / 4, gate=gate, step=rule, beta=0.9, starts=factors))
 
 
 @pytest.mark.parametrize("lam", LAMS)
@@ -221,6 +221,19 @@ def test_low_rank_by_plain_gradient(lam):
     weights = np.random.default_rng(3).choice([0.0, 0.5, 2.0], len(T))
     model = fitted(rank=RANK, init=M, lam=lam, eta=0.01, triplet_weight=weights)
     assert_same_iterates(model, twin(Factor, lam, 0.01, eta=True, weights=weights, starts=factors))
+
+
+@pytest.mark.parametrize("lam", LAMS)
+@pytest.mark.parametrize("rule", ["pa1", "pa2", "smooth"])
+def test_small_steps_of_full_rank_are_those_of_full_matrices(lam, rule):
+    """To first order: C and every rule mean the same for W as for M."""
+    small = {"C": 1e-7, "step": rule, "lam": lam, "init": np.eye(7)}
+    full, factor = (fitted(rank=rank, **small) for rank in (None, 3))
+    start, moves = np.diag([1.0] * 6 + [0.0]), []
+    for one, other in zip([factor.shared_, *factor.local_], [full.shared_, *full.local_], strict=True):
+        moves.append(np.abs(other - start).max())
+        assert np.abs(one - other).max() <= 1e-4 * moves[-1] + 1e-14
+    assert max(moves) > 1e-6
 
 
 @pytest.mark.parametrize("lam", [1.0, 0.4])

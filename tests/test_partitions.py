@@ -186,6 +186,10 @@ def test_bad_arguments_are_refused(tmp_path):
             fit(learner, CHUNKED, Y, **{name: value})
     with pytest.raises(ValueError, match="remine"):
         fit(paloma.LODML(remine=True), CHUNKED, Y)
+    with pytest.raises(ValueError, match=r"forget=0.1 needs an order in time"):
+        fit(paloma.LODML(forget=0.1), CHUNKED, Y)
+    with pytest.raises(ValueError, match="regions"):
+        fit(paloma.LODML(regions=3), CHUNKED, Y)
     with pytest.raises(ValueError, match="rank"):
         fit(paloma.OMDML(rank=3), CHUNKED, Y)
     with pytest.raises(ValueError, match="C must be"):

@@ -4,9 +4,10 @@ Learns similarity and distance online, from triplets ("this should be nearer tha
 top of a shared one.
 """
 
-from . import datasets, evaluate, exceptions, preprocessing, triplets
+from . import datasets, distributed, evaluate, exceptions, persist, preprocessing, triplets
 from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OMDML, SLMOML
 from .neighbors import MetricKNeighborsClassifier
+from .persist import load, save
 
 __version__ = "0.1.0"
 
@@ -21,8 +22,12 @@ __all__ = [
     "SLMOML",
     "MetricKNeighborsClassifier",
     "datasets",
+    "distributed",
     "evaluate",
     "exceptions",
+    "load",
+    "persist",
     "preprocessing",
+    "save",
     "triplets",
 ]

@@ -21,18 +21,14 @@ from ._kernels.scratch import Scratch
 from ._learner import (
     STREAM_CHUNK,
     STREAM_DIMENSION,
-    Parts,
-    Stream,
-    Tally,
     _aggressiveness,
-    _candidate_codes,
     _constrained_block,
-    _distinct_pairs,
     _inner,
     _psi,
     learn,
 )
 from ._locality import FREE
+from ._parts import Parts, Stream, Tally, candidate_codes, distinct_pairs
 from ._representation import Dense, gram, segments_of
 from ._validation import read_only
 
@@ -167,7 +163,10 @@ def learn_modalities(
         learner(jointly, modalities, stream, advance=advance)
     charged = _aggressiveness(parts, stream, 0, n) > 0  # a triplet of weight 0 discounts nobody
     theta = hedge.play(rounds.gaps >= parts.margin - _tie(parts, stream), rounds.opened & charged)
-    loss = np.maximum((theta * rounds.gaps).sum(axis=1), 0.0).sum()
+    gaps = (theta * rounds.gaps).sum(axis=1)
+    if stream.gaps is not None:
+        stream.gaps[:] = gaps
+    loss = np.maximum(gaps, 0.0).sum()
     return Tally(n, int((rounds.tau != 0).any(axis=1).sum()), float(loss))
 
 
@@ -232,7 +231,7 @@ def _joint_block(
     part = slice(start, stop)
     inside = _streams(modalities, stream, part)
     triplets = inside[0].triplets
-    anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, inside[0], triplets))
+    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(parts, inside[0], triplets))
     segments = segments_of(codes) if parts.locality.mu else []
     lam, mu, n, m = parts.locality.lam, parts.locality.mu, len(codes), len(inside)
     grams = scratches[0].take("grams", (m, n, n), stream.X.dtype)
@@ -267,7 +266,7 @@ def _joint_constrained_block(
     inside, gaps, opened = _streams(modalities, stream, part), rounds.gaps[part], rounds.opened[part]
     for one in inside:
         one.tau = np.zeros(n)
-    codes = _candidate_codes(parts, inside[0], inside[0].triplets)
+    codes = candidate_codes(parts, inside[0], inside[0].triplets)
     slots = [state.ensure(codes) for state in modalities.states]
     C, margin, tie = _aggressiveness(parts, stream, start, stop), parts.margin, _tie(parts, stream)
     loss = 0.0
@@ -290,7 +289,7 @@ def _rank_block(
 ) -> tuple[float, int]:
     """Triplets start to stop by online gradient on the factors of all modalities."""
     state = modalities.states[0]
-    slots = state.ensure(_candidate_codes(parts, stream, stream.triplets[start:stop]))
+    slots = state.ensure(candidate_codes(parts, stream, stream.triplets[start:stop]))
     return _stream(parts, modalities, stream, slice(start, stop), rounds, state.shared, state.stack, slots)
 
 
@@ -298,7 +297,7 @@ def _fused_block(
     parts: JointParts, modalities: Modalities, stream: Stream, start: int, stop: int, rounds: Rounds
 ) -> tuple[float, int]:
     """Triplets start to stop by the fused loop, for few columns; the matrices are put side by side and back."""
-    codes = _candidate_codes(parts, stream, stream.triplets[start:stop])
+    codes = candidate_codes(parts, stream, stream.triplets[start:stop])
     known = np.unique(codes[codes >= 0])
     arrays = modalities.side_by_side(known)
     slots = np.where(codes >= 0, np.searchsorted(known, codes), FREE)

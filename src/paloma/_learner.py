@@ -10,24 +10,26 @@ one short sequential sweep for the step sizes, and one matrix product for each m
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._forgetting import forgetting, horizon
 from ._kernels.scratch import Scratch
+from ._kernels.soft import soft_sweep
 from ._kernels.sparse import sparse_stream
 from ._kernels.steps import squared_norm, step_size
 from ._kernels.stream import stream as fused
 from ._kernels.sweep import correct, row_products, sweep
-from ._locality import FREE, Locality
-from ._measure import Measure
-from ._psd import Psd, exact_tau, project_one
+from ._locality import Locality
+from ._parts import Parts, Stream, Tally, candidate_codes, distinct_pairs, is_soft
+from ._progress import report
+from ._psd import exact_tau, project_one
 from ._representation import Dense, gram, segments_of
-from ._step import Step
 from ._validation import read_only
 
 Array = NDArray[Any]
@@ -39,55 +41,6 @@ STREAM_DIMENSION = {8: 52, 4: 65}
 STREAM_CHUNK = 1 << 16
 # Averaging takes the iterate after every so many triplets, wherever blocks begin and end.
 AVERAGE_EVERY = 1024
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A learner: one choice on each axis, and the two numbers of the step.
-
-    `path` chooses how a stretch of triplets is learnt, and how many at a time, where it is not one of those below
-    (LogDet steps, several modalities).
-    """
-
-    measure: Measure
-    locality: Locality
-    step: Step
-    psd: Psd
-    C: float
-    margin: float
-    path: Callable[..., tuple[Callable[..., Any], int]] | None = None
-
-
-@dataclass
-class Stream:
-    """Triplets to learn, in order: rows of X, and the class code of each row (None: class-free).
-
-    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau` and
-    `gaps`, where given, receive the step sizes and margin - z before each step.
-    """
-
-    X: Any
-    triplets: Array
-    codes: Array | None = None
-    factor: float = 1.0
-    weight: Array | None = None
-    tau: Array | None = None
-    shift: Array | None = None
-    gaps: Array | None = None
-
-
-@dataclass
-class Tally:
-    """What learning has seen: triplets, non-passive steps, and the sum of hinge losses."""
-
-    triplets: int = 0
-    updates: int = 0
-    loss: float = 0.0
-
-    def add(self, triplets: int, loss: float, updates: int) -> None:
-        self.triplets += triplets
-        self.loss += float(loss)
-        self.updates += int(updates)
 
 
 def learn(
@@ -110,8 +63,10 @@ def learn(
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
     one, size = (parts.path or _path)(parts, stream, block)
+    if parts.forget:
+        one, size = forgetting(one), min(size, horizon(parts.forget))
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
-    tally = Tally()
+    tally, begin = Tally(), perf_counter()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
         loss, updates = one(parts, state, stream, start, stop)
         tally.add(stop - start, loss, updates)
@@ -119,6 +74,7 @@ def learn(
             state.project()
         if averaging and (seen + stop) % AVERAGE_EVERY == 0:
             state.average(averaging(seen + stop))
+        begin = report(stop - start, loss, updates, begin)
         if advance:
             advance(stop - start, loss / (stop - start))
     state.settle()
@@ -131,6 +87,9 @@ def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[...,
         return _sparse_block, STREAM_CHUNK
     if parts.psd.sequential:
         return _constrained_block, 64
+    if is_soft(stream):
+        size = auto_blocks(stream.X.shape[1], 1)[0] // 2 if block == "auto" else int(block)
+        return partial(_soft_block, scratch=Scratch()), size
     if block != "auto":
         return partial(_exact_block, inner=int(block), scratch=Scratch()), 4 * int(block)
     head = stream.triplets[: STREAM_CHUNK // 64]
@@ -138,7 +97,7 @@ def _path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[...,
     d = stream.X.shape[1]
     if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
         return _stream_block, STREAM_CHUNK
-    classes = len(np.unique(_candidate_codes(parts, stream, head)))
+    classes = len(np.unique(candidate_codes(parts, stream, head)))
     inner, outer = auto_blocks(d, classes)
     return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
 
@@ -173,12 +132,6 @@ def _margins(parts: Parts, stream: Stream, start: int, stop: int) -> Array:
     return margins if stream.shift is None else margins + stream.shift[start:stop]
 
 
-def _candidate_codes(parts: Parts, stream: Stream, triplets: Array) -> Array:
-    if stream.codes is None or not parts.locality.is_local:
-        return np.full((len(triplets), 2), FREE, np.int32)
-    return stream.codes[triplets[:, 1:]]
-
-
 def _taus(stream: Stream, start: int, stop: int) -> Array:
     return np.empty(stop - start) if stream.tau is None else stream.tau[start:stop]
 
@@ -190,24 +143,30 @@ def _gaps(stream: Stream, start: int, stop: int) -> Array:
 def _stream_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop by the fused loop."""
     triplets = stream.triplets[start:stop]
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    return fused(
+    codes, before, taus = candidate_codes(parts, stream, triplets), state.n_slots, _taus(stream, start, stop)
+    slots = state.ensure(codes)
+    result = fused(
         stream.X, stream.X.dtype.type(stream.factor), triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack,
         parts.measure.sign, _margins(parts, stream, start, stop), parts.step.code, parts.step.constants,
-        _taus(stream, start, stop), _gaps(stream, start, stop),
+        taus, _gaps(stream, start, stop), stream.scale,
     )  # fmt: skip
+    state.release(before, codes, taus)
+    return result
 
 
 def _sparse_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop of CSR rows by the loop over non-zeros; similarities only."""
     triplets, X = stream.triplets[start:stop], stream.X
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
-    return sparse_stream(
+    codes, before, taus = candidate_codes(parts, stream, triplets), state.n_slots, _taus(stream, start, stop)
+    slots = state.ensure(codes)
+    result = sparse_stream(
         X.data, X.indices, X.indptr, stream.factor, triplets, slots, _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, state.shared, state.stack, _margins(parts, stream, start, stop),
-        parts.step.code, parts.step.constants, _taus(stream, start, stop), _gaps(stream, start, stop),
+        parts.step.code, parts.step.constants, taus, _gaps(stream, start, stop), stream.scale,
     )  # fmt: skip
+    state.release(before, codes, taus)
+    return result
 
 
 def _exact_block(
@@ -219,7 +178,7 @@ def _exact_block(
     block, and what steps did to them meanwhile is a correction among the pairs of one class.
     """
     triplets = stream.triplets[start:stop]
-    anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, stream, triplets))
+    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(parts, stream, triplets))
     lam, mu, sign = parts.locality.lam, parts.locality.mu, parts.measure.sign
     left, right = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
     segments = segments_of(codes) if mu else []
@@ -250,7 +209,8 @@ def _exact_block(
         net = np.zeros(len(rows))
         one_loss, one_updates = sweep(
             left_gram, right_gram, lam * lam, mu * mu, codes[rows], places.reshape(-1, 2), norms[part], values, sign,
-            margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net, gaps[part],
+            margins[part], C[part], parts.step.code, parts.step.constants, taus[part], net,
+            gaps[part], None if stream.scale is None else stream.scale[part],
         )  # fmt: skip
         weight[rows] += net
         if lam and one_updates:
@@ -258,6 +218,40 @@ def _exact_block(
         loss, updates = loss + one_loss, updates + one_updates
     if mu and updates:
         state.move_local(left, right, segments, sign * mu * weight, scratch)
+    return loss, updates
+
+
+def _soft_block(
+    parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
+    """Triplets start to stop where a candidate has a share pi_r in each region r: T = lam^2 + mu^2 <pi, pi'>."""
+    triplets = stream.triplets[start:stop]
+    anchors, candidates, _, members = distinct_pairs(triplets, np.zeros((len(triplets), 2), np.int32))
+    lam, mu, sign = parts.locality.lam, parts.locality.mu, parts.measure.sign
+    left, right = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    shares = stream.codes[candidates]  # type: ignore[index]
+    members_of = [np.flatnonzero(share) for share in shares.T]
+    values = lam * state.shared_values(left, right, scratch)
+    for region, rows in enumerate(members_of):
+        if len(rows):
+            one = [(region, slice(0, len(rows)))]
+            values[rows] += mu * shares[rows, region] * state.local_values(left[rows], right[rows], one, scratch)
+    square = (len(anchors), len(anchors))
+    left_gram = gram(left, scratch.take("left gram", square, left.dtype))
+    right_gram = left_gram if right is left else gram(right, scratch.take("right gram", square, left.dtype))
+    weight, taus = np.zeros(len(anchors)), _taus(stream, start, stop)
+    loss, updates = soft_sweep(
+        left_gram, right_gram, lam * lam + mu * mu * shares @ shares.T, members,
+        parts.measure.norms(stream.X, triplets, stream.factor), values, sign, _margins(parts, stream, start, stop),
+        _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, taus, weight,
+        _gaps(stream, start, stop), stream.scale,
+    )  # fmt: skip
+    if updates:
+        state.move_shared(left, right, sign * lam * weight, scratch)
+        for region, rows in enumerate(members_of):
+            if len(rows):
+                moved = sign * mu * weight[rows] * shares[rows, region]
+                state.move_local(left[rows], right[rows], [(region, slice(0, len(rows)))], moved, scratch)
     return loss, updates
 
 
@@ -270,23 +264,11 @@ def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array]:
     return first, last
 
 
-def _distinct_pairs(triplets: Array, codes: Array) -> tuple[Array, Array, Array, Array]:
-    """The distinct (anchor, candidate) pairs sorted by class: anchors, candidates, codes, and (B, 2) positions."""
-    width = int(triplets.max()) + 1
-    keys = (triplets[:, :1].astype(np.int64) * width + triplets[:, 1:]).ravel()
-    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    pair_codes = codes.ravel()[first]
-    order = np.argsort(pair_codes, kind="stable")
-    position = np.empty(len(order), np.intp)
-    position[order] = np.arange(len(order))
-    anchors, candidates = np.divmod(distinct[order], width)
-    return anchors, candidates, pair_codes[order], position[inverse].reshape(-1, 2)
-
-
 def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop one by one, every step ending inside the cone (spec.md 3 and 6.2); distances only."""
     triplets = stream.triplets[start:stop]
-    slots = state.ensure(_candidate_codes(parts, stream, triplets))
+    codes, before = candidate_codes(parts, stream, triplets), state.n_slots
+    slots = state.ensure(codes)
     C, taus, gaps = _aggressiveness(parts, stream, start, stop), _taus(stream, start, stop), _gaps(stream, start, stop)
     norms, margins = parts.measure.norms(stream.X, triplets, stream.factor), _margins(parts, stream, start, stop)
     total, updates = 0.0, 0
@@ -305,6 +287,7 @@ def _constrained_block(parts: Parts, state: Dense, stream: Stream, start: int, s
             for matrix, vectors, signs in blocks:
                 matrix -= (taus[t] * (vectors.T * signs) @ vectors).astype(matrix.dtype)
                 project_one(matrix)
+    state.release(before, codes, taus)
     return total, updates
 
 

@@ -19,7 +19,8 @@ from scipy.linalg import LinAlgError, blas, lapack, qr
 
 from ._kernels.logdet import logdet_sweep
 from ._kernels.scratch import Scratch
-from ._learner import Parts, Stream, _aggressiveness, _candidate_codes, _distinct_pairs, _margins, _taus
+from ._learner import _aggressiveness, _gaps, _margins, _taus
+from ._parts import Parts, Stream, candidate_codes, distinct_pairs
 from ._representation import Dense, segments_of
 
 Array = NDArray[Any]
@@ -39,8 +40,8 @@ def logdet_path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callabl
     if block != "auto":
         return partial(_block, scratch=Scratch()), min(int(block), max(d // 2, 1))
     head = stream.triplets[:1024]
-    codes = _candidate_codes(parts, stream, head)
-    pairs = len(_distinct_pairs(head, codes)[0]) / len(head)
+    codes = candidate_codes(parts, stream, head)
+    pairs = len(distinct_pairs(head, codes)[0]) / len(head)
     if d <= DIRECT_DIMENSION * (2.0 * pairs) ** 0.6 * (1.0 + len(np.unique(codes)) / 60):
         return partial(_direct, scratch=Scratch()), max(256, DIRECT_CHUNK // d)
     size = max(64, d // 4 if parts.locality.is_local else d // 8)
@@ -144,7 +145,7 @@ def _solved(lower: Array, rows: Array) -> Array:
 def _pairs(parts: Parts, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[Array, Array, Array]:
     """The distinct pairs p - q sorted by class, their class codes, and the two pairs of each triplet."""
     triplets = stream.triplets[start:stop]
-    anchors, candidates, codes, members = _distinct_pairs(triplets, _candidate_codes(parts, stream, triplets))
+    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(parts, stream, triplets))
     rows, _ = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
     return rows, codes, members
 
@@ -166,5 +167,6 @@ def _sweep(parts: Parts, stream: Stream, start: int, stop: int, members: Array, 
         *matrices, members, parts.measure.norms(stream.X, stream.triplets[start:stop], stream.factor),
         _margins(parts, stream, start, stop), _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, parts.step.name == "pa2", _taus(stream, start, stop), weight,
+        _gaps(stream, start, stop),
     )  # fmt: skip
     return loss, updates, weight

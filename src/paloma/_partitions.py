@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from ._euclid import by_class, closest, euclidean
 from ._representation.journal import stacked
 from ._search import SPARE, nearest
-from .triplets import Near, Reservoir, by_class, closest, euclidean, within
+from .triplets import Near, Reservoir, within
 
 Array = NDArray[Any]
 
@@ -106,16 +107,20 @@ def total_of(X: Any) -> Array:
 def one_reservoir(reservoirs: list[Reservoir], rng: np.random.Generator) -> Reservoir:
     """A uniform sample of each class's rows over all partitions, from such samples of each.
 
-    How many rows each gives is what drawing without replacement from all of them would give (hypergeometric).
+    How many rows each gives is what drawing without replacement from all of them would give (hypergeometric); of
+    windows the last rows are kept.
     """
     size = reservoirs[0].size
-    out = Reservoir(size)
+    out = Reservoir(size, reservoirs[0].window)
     out.seen = np.zeros(max(len(r.seen) for r in reservoirs), np.int64)
     seen = np.array([np.pad(r.seen, (0, len(out.seen) - len(r.seen))) for r in reservoirs])
     taken: list[tuple[Any, Array]] = []
     for code in np.flatnonzero(seen.sum(axis=0)).tolist():
         counts = seen[:, code]
         shares = rng.multivariate_hypergeometric(counts, min(size, int(counts.sum())))
+        if out.window:
+            later = np.cumsum(counts[::-1])[::-1] - counts
+            shares = np.clip(size - later, 0, np.minimum(counts, size))
         for reservoir, share in zip(reservoirs, shares, strict=True):
             held = np.flatnonzero(reservoir.codes == code)
             chosen = np.sort(rng.choice(held, min(share, len(held)), replace=False))

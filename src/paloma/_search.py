@@ -148,12 +148,18 @@ class LocalItems:
     def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
         self.metric, self.X = metric, X
         self.codes = metric.resolve(codes)
-        self.distinct, columns = np.unique(self.codes, return_inverse=True)
+        self.soft = self.codes.ndim == 2
+        if self.soft:
+            self.distinct, columns = metric.resolve(np.arange(self.codes.shape[1])), np.zeros(len(codes), np.intp)
+        else:
+            self.distinct, columns = np.unique(self.codes, return_inverse=True)
         self.columns = columns.astype(np.int32)
         self.centre = None
         if metric.symmetric and not sp.issparse(X):
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         self.mapped, self.constants = metric.item_side(self._centred(X), self.codes)
+        if self.soft and metric.symmetric:  # sum_r pi_r(x) a_r(q) joins the product (spec.md 11)
+            self.mapped = (*self.mapped, (-0.5 * self.codes).astype(X.dtype))
         if metric.symmetric:
             self.extent = float(np.sqrt(np.abs(self.constants).max(initial=0.0)))
         else:
@@ -173,7 +179,7 @@ class LocalItems:
         return tuple(factor[part] for factor in self.mapped)
 
     def _table(self, rows: Any) -> Array:
-        if self.metric.symmetric:
+        if self.metric.symmetric and not self.soft:
             return self.metric.query_forms(rows, self.distinct)
         return np.zeros((rows.shape[0], len(self.distinct)))
 
@@ -184,7 +190,10 @@ class LocalItems:
         return Items(n, self._tile, alpha, self._table, self.columns, self.constants, self._sides)
 
     def _sides(self, rows: Any) -> Factors:
-        return self.metric.query_side(rows, self.distinct)
+        sides = self.metric.query_side(rows, self.distinct)
+        if self.soft and self.metric.symmetric:
+            return (*sides, self.metric.query_forms(rows, self.distinct).astype(self.X.dtype))
+        return sides
 
     def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
@@ -217,7 +226,8 @@ class LocalItems:
         sizes = np.sqrt(squared_norms(self._centred(Q)))
         if not self.metric.symmetric:
             return eps * sizes * self.extent
-        return eps * (np.sqrt(np.abs(self._table(self._centred(Q)).max(axis=1))) + self.extent) ** 2
+        forms = self.metric.query_forms(self._centred(Q), self.distinct)
+        return eps * (np.sqrt(np.abs(forms.max(axis=1))) + self.extent) ** 2
 
     def _direct(self, Q: Any, ids: Array) -> Array:
         numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])

@@ -105,13 +105,13 @@ def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
     return np.ascontiguousarray(array, np.int64)
 
 
-def check_points(estimator: Any, points: Any) -> tuple[Array, Array]:
-    """(n, 3, d) points as rows and the triplets that number them."""
+def check_points(estimator: Any, points: Any, width: int = 3) -> tuple[Array, Array]:
+    """(n, width, d) points as rows and the triplets, or pairs, that number them."""
     array = np.asarray(points)
-    who = name_of(estimator)
-    if array.ndim != 3 or array.shape[1] != 3:
+    who, what = name_of(estimator), {3: "triplets", 2: "pairs"}[width]
+    if array.ndim != 3 or array.shape[1] != width:
         raise ValueError(
-            f"{who}: without X, triplets must be points of shape (n, 3, d), got shape {array.shape}. "
+            f"{who}: without X, {what} must be points of shape (n, {width}, d), got shape {array.shape}. "
             "Pass X to use row numbers."
         )
     flat = check_array(
@@ -119,9 +119,36 @@ def check_points(estimator: Any, points: Any) -> tuple[Array, Array]:
         dtype=[np.float64, np.float32],
         order="C",
         estimator=who,
-        input_name="triplets",
+        input_name=what,
     )
-    return flat, np.arange(len(flat)).reshape(-1, 3)
+    return flat, np.arange(len(flat)).reshape(-1, width)
+
+
+def check_pairs(estimator: Any, pairs: Any, n_rows: int) -> Array:
+    """(n, 2) row numbers inside X."""
+    array = np.asarray(pairs)
+    who = name_of(estimator)
+    if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"{who}: pairs must be an int array (n, 2) of row numbers, or with X=None points (n, 2, d); "
+            f"got dtype {array.dtype} of shape {array.shape}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= n_rows):
+        worst = int(array.min()) if array.min() < 0 else int(array.max())
+        raise ValueError(f"{who}: pairs must name rows 0 to {n_rows - 1} of X, got row {worst}.")
+    return np.ascontiguousarray(array, np.int64)
+
+
+def check_targets(estimator: Any, targets: Any, n: int) -> Array:
+    """+1 (similar) or -1 (dissimilar) for each pair."""
+    array = np.asarray(targets)
+    if targets is None or array.shape != (n,) or not np.isin(array, (-1, 1)).all():
+        got = "none" if targets is None else f"shape {array.shape}" if array.shape != (n,) else "other values"
+        raise ValueError(
+            f"{name_of(estimator)}: pair_targets must be +1 (similar) or -1 (dissimilar) for each of the {n} pairs, "
+            f"got {got}."
+        )
+    return array.astype(np.float64)
 
 
 def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:

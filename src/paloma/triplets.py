@@ -11,11 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ._kernels.pairs import pair_values
-from ._search import QUERY_TILE, SPARE, Items, mutual_nearest, nearest, squared_norms
-from ._validation import read_only
+from ._euclid import by_class, centre_of, closest, euclidean, minus, squared_mean
+from ._search import SPARE, mutual_nearest, nearest
 
-__all__ = ["Mined", "Reservoir", "mine", "random_triplets", "targets_impostors"]
+__all__ = ["Mined", "Reservoir", "mine", "neighbour_triplets", "random_triplets", "targets_impostors"]
 
 Array = NDArray[Any]
 
@@ -34,17 +33,27 @@ class Mined:
         counts = {"anchors": self.n_anchors, "alone": self.n_alone, "unopposed": self.n_unopposed}
         return {**counts, "triplets": len(self.triplets)}
 
-    def shuffled(self, rng: np.random.Generator) -> Array:
-        """The triplets with their anchors in random order; grouped classes are the worst case of online learning."""
+    def shuffled(self, rng: np.random.Generator, codes: Array | None = None) -> Array:
+        """The triplets with their anchors in random order; grouped classes are the worst case of online learning.
+
+        codes : class of each row; then as many anchors are drawn, evenly across the classes that have triplets.
+        """
         if not len(self.triplets):
             return self.triplets
         anchors = self.triplets[:, 0]
         starts = np.flatnonzero(np.r_[True, anchors[1:] != anchors[:-1]])
         sizes = np.diff(np.r_[starts, len(anchors)])
-        order = rng.permutation(len(starts))
+        order = rng.permutation(len(starts)) if codes is None else evenly(codes[anchors[starts]], len(starts), rng)
         sizes, starts = sizes[order], starts[order]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return self.triplets[np.repeat(starts, sizes) + within]
+
+
+def evenly(classes: Array, n: int, rng: np.random.Generator) -> Array:
+    """n places, each class equally often but for one: its places in turn, all in random order."""
+    groups = [rng.permutation(np.flatnonzero(classes == c)) for c in rng.permutation(np.unique(classes))]
+    share = -(-n // len(groups))
+    return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[:n])
 
 
 def mine(
@@ -94,20 +103,20 @@ def near(
     """The neighbours that `mine` pairs."""
     n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
-    centre = _centre_of(X)
+    centre = centre_of(X)
     items = euclidean(X, codes, centre)
     reach = min(n_impostors + SPARE[0], n)
     if everyone:
         impostors = mutual_nearest(items, reach)
     else:
         impostors = nearest(
-            lambda part: _minus(X[anchors[part]], centre),
+            lambda part: minus(X[anchors[part]], centre),
             len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
         )[1]  # fmt: skip
     targets = by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
     targets, reaches = closest(X, anchors, targets, n_targets)
     impostors, distances = closest(X, anchors, impostors, n_impostors)
-    spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
+    spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if centre is None else 0.0))
     return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread))
 
 
@@ -115,80 +124,6 @@ def within(impostors: Array, distances: Array, targets: Array, reaches: Array, s
     """Impostors no farther than the farthest target and `slack`; -1 for the others."""
     radius = reaches.max(axis=1, initial=-np.inf, where=targets >= 0)
     return np.where(distances <= radius[:, None] + slack, impostors, -1)
-
-
-def _centre_of(X: Any) -> Array | None:
-    return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-
-
-def _minus(rows: Any, centre: Array | None) -> Any:
-    return rows if centre is None else rows - centre
-
-
-def _squared_mean(X: Any) -> float:
-    """|mean row|^2, which rows that cannot be centred have in their norms."""
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    return float(mean @ mean)
-
-
-def euclidean(X: Any, codes: Array, centre: Array | None) -> Items:
-    """Items of a Euclidean search, centred so that the expansion does not cancel."""
-    n = X.shape[0]
-    tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
-    constants = np.concatenate([squared_norms(_minus(X[part], centre)) for part in tiles])
-
-    def table(rows: Array) -> Array:
-        return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
-
-    return Items(n, lambda part: (_minus(X[part], centre),), -2.0, table, codes, constants)
-
-
-def by_class(
-    X: Any, codes: Array, anchors: Array, k: int, centre: Array | None, candidates: Array | None = None
-) -> Array:
-    """Nearest rows of the anchor's own class, class by class, among `candidates` (ascending; default: all)."""
-    found = np.full((len(anchors), k), -1, np.int64)
-    candidates = np.arange(X.shape[0]) if candidates is None else candidates
-    for code in np.unique(codes[anchors]):
-        members, mine = candidates[codes[candidates] == code], np.flatnonzero(codes[anchors] == code)
-        if not len(members):
-            continue
-        shift = None if centre is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
-        rows, queries = _minus(X[members], shift), _minus(X[anchors[mine]], shift)
-        own = np.searchsorted(members, anchors[mine])
-        own = np.where(members[np.minimum(own, len(members) - 1)] == anchors[mine], own, -1)
-        _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
-        found[mine, : ids.shape[1]] = np.where(ids >= 0, members[ids], -1)
-    return found
-
-
-def _plain(rows: Any) -> Items:
-    """Rows as items of a Euclidean search without classes."""
-    norms = squared_norms(rows)
-    classes = np.zeros(rows.shape[0], np.int32)
-    return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
-
-
-def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
-    """The k nearest of each anchor's candidates and their squared distances, formed from differences."""
-    distances = _direct(X, anchors, candidates)
-    order = np.lexsort((candidates, distances), axis=1)[:, :k]
-    return np.take_along_axis(candidates, order, 1), np.take_along_axis(distances, order, 1)
-
-
-def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
-    """Squared distances formed from differences, inf where there is no candidate."""
-    if not sp.issparse(X):
-        first = np.repeat(anchors, candidates.shape[1])
-        out = pair_values(read_only(X), first, candidates.ravel(), True).reshape(candidates.shape)
-    else:
-        out = np.empty(candidates.shape)
-        for a in range(0, len(anchors), QUERY_TILE):
-            found = candidates[a : a + QUERY_TILE]
-            delta = X[found.ravel()] - X[np.repeat(anchors[a : a + QUERY_TILE], found.shape[1])]
-            out[a : a + QUERY_TILE] = squared_norms(delta).reshape(found.shape)
-    out[candidates < 0] = np.inf
-    return out
 
 
 def targets_impostors(
@@ -245,14 +180,38 @@ def random_triplets(codes: Array, n: int, rng: np.random.Generator, balanced: bo
     return np.stack([order[starts[c] + anchor], order[starts[c] + positive], order[negative]], axis=1)
 
 
+def neighbour_triplets(
+    X: Any, anchors: Array, rng: np.random.Generator, n_near: int = 3, n_far: int = 30, n_each: int = 3
+) -> Array:
+    """Triplets without labels (spec.md 15 II.1): a mutual near neighbour, and random rows beyond the `n_far` nearest.
+
+    Each of an anchor's `n_near` nearest rows that has the anchor among its own is paired with `n_each` far rows.
+    """
+    n, centre = X.shape[0], centre_of(X)
+    one_class, k = np.zeros(n, np.int32), min(n_far, n - 1)
+    if k <= n_near:
+        return np.empty((0, 3), np.int64)
+    around = by_class(X, one_class, anchors, k, centre)
+    near = around[:, :n_near]
+    back, place = np.unique(near, return_inverse=True)
+    returned = by_class(X, one_class, back, n_near, centre)[place.reshape(near.shape)]
+    row, column = np.nonzero((returned == anchors[:, None, None]).any(axis=2))
+    row, column = np.repeat(row, n_each), np.repeat(column, n_each)
+    far = rng.integers(0, n, len(row))
+    kept = (far != anchors[row]) & (far[:, None] != around[row]).all(axis=1)
+    return np.stack([anchors[row], near[row, column], far], axis=1)[kept]
+
+
 @dataclass
 class Reservoir:
     """A uniform sample of each class's rows seen so far, at most `size` a class (Vitter 1985, algorithm R).
 
+    window : keep the last `size` rows of each class instead.
     rows : the rows kept, an array with room to grow or CSR; codes, places : class and place in the class's sample.
     """
 
     size: int
+    window: bool = False
     rows: Any = None
     codes: Array = field(default_factory=lambda: np.empty(0, np.int32))
     places: Array = field(default_factory=lambda: np.empty(0, np.int64))
@@ -267,7 +226,10 @@ class Reservoir:
         order = np.argsort(codes, kind="stable")
         ranked = codes[order]
         turn = self.seen[ranked] + np.arange(len(order)) - np.searchsorted(ranked, ranked) + 1
-        place = np.where(turn <= self.size, turn - 1, rng.integers(0, turn))
+        if self.window:
+            place = (turn - 1) % self.size
+        else:
+            place = np.where(turn <= self.size, turn - 1, rng.integers(0, turn))
         self.seen += np.bincount(codes, minlength=len(self.seen))
         taken = np.flatnonzero(place < self.size)
         self._put(X, order[taken], ranked[taken], place[taken])
@@ -296,6 +258,21 @@ class Reservoir:
             self.rows[n_old : n_old + n_new] = X[numbers[~known]]
         self.codes = np.concatenate([self.codes, codes[last][~known]]).astype(np.int32)
         self.places = np.concatenate([self.places, places[last][~known]])
+
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; rows of a code without one are let go."""
+        kept = np.flatnonzero(new_codes[self.codes] >= 0) if len(self.codes) else np.empty(0, np.int64)
+        if self.rows is not None:
+            self.rows = self.rows[: len(self.codes)][kept]
+        self.codes, self.places = new_codes[self.codes[kept]], self.places[kept]
+        self.seen = self.seen[np.flatnonzero(new_codes[: len(self.seen)] >= 0)]
+
+    def widen(self, d: int) -> None:
+        """Rows get more features, 0 in all of them."""
+        if self.rows is not None and sp.issparse(self.rows):
+            self.rows.resize(self.rows.shape[0], d)
+        elif self.rows is not None:
+            self.rows = np.pad(self.rows, ((0, 0), (0, d - self.rows.shape[1])))
 
     def sample(self, like: Any) -> tuple[Any, Array]:
         """The rows kept and their class codes."""

@@ -7,7 +7,7 @@ along b, each of rank one. With alpha = a^T M a, beta = b^T M b, gamma = a^T M b
 
 so every matrix that a triplet touches enters the one-dimensional dual through at most one rate p at which it shrinks
 and one rate q at which it grows: g(tau) = m + sum p / (1 + tau p) - sum q / (1 - tau q), where q tau < 1 keeps the
-matrix positive definite. The squared hinge subtracts tau / 2C.
+matrix positive definite. The squared hinge subtracts tau / 2C. Forms are never below 0, whatever rounding says.
 """
 
 import math
@@ -20,14 +20,15 @@ from .steps import squared_norm
 
 @kernel
 def logdet_sweep(
-    rows, local_rows, U, flat, begin, size, slots, members, norms, margins, C, lam, mu, squared, tau, weight
+    rows, local_rows, U, flat, begin, size, slots, members, norms, margins, C, lam, mu, squared, tau, weight,
+    gaps,
 ):  # fmt: skip
     """Learn triplets one by one on U and the class matrices, in place; returns (sum of hinge losses, updates).
 
     rows, local_rows : each pair p - q in the coordinates of U, and (the first size[slot] numbers) of its class matrix.
     flat, begin, size : class matrix of a slot is flat[begin : begin + size^2].
     slots : slot of each pair, below zero class-free or global.  members : the two pairs of each triplet.
-    tau, weight : filled with the step of each triplet, and the net step of each pair.
+    tau, weight : filled with the step of each triplet, and the net step of each pair.  gaps : margin - z before it.
     """
     work = np.empty((5, max(rows.shape[1], local_rows.shape[1], 1024)))
     shared, local = np.zeros(3), np.zeros(3)
@@ -50,6 +51,7 @@ def logdet_sweep(
             if j >= 0:
                 s = mu * _form(_matrix(flat, begin, size, j), local_rows[b], work[3])
             gap += r - s
+        gaps[t] = gap
         loss += max(gap, 0.0)
         norm = squared_norm(lam * lam, mu * mu, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
         step = logdet_step(squared, gap, margins[t], p, q, r, s, C[t]) if norm > 0.0 else 0.0
@@ -166,7 +168,7 @@ def _forms(M, a, b, u, v, out):
 
 @inlined
 def _form(M, a, u):
-    """u = M a and a^T M a."""
+    """u = M a and a^T M a, likewise."""
     n = M.shape[0]
     for s in range(n):
         u[s] = 0

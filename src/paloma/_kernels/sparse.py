@@ -9,7 +9,7 @@ from .steps import squared_norm, step_size
 @kernel
 def sparse_stream(
     data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margins, code, constants, tau,
-    gaps=None,
+    gaps=None, scale=None,
 ):  # fmt: skip
     """LOSL (spec.md 7) on U and the stack L in place, for rows with sorted indices; arguments as in `stream`."""
     loss, updates = 0.0, 0
@@ -29,6 +29,8 @@ def sparse_stream(
         if j >= 0:
             value -= mu * _form(L[j], data, indices, indptr, p, n)
         gap = margins[t] - f2 * value
+        if scale is not None:
+            gap = margins[t] - scale[t] * f2 * value
         if gaps is not None:
             gaps[t] = gap
         loss += max(gap, 0.0)
@@ -38,6 +40,8 @@ def sparse_stream(
         if step == 0.0:
             continue
         updates += 1
+        if scale is not None:
+            step /= scale[t]
         _add_difference(U, lam * step * f2, data, indices, indptr, p, q, n)
         if i >= 0:
             _add(L[i], mu * step * f2, data, indices, indptr, p, q)

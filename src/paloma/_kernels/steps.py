@@ -31,10 +31,13 @@ def step_size(code, gap, norm, C, first, second):
 
 @kernel
 def _logistic(z, norm, C):
-    """Root of tau = C / (1 + exp(z + tau N)) in (0, C): Newton kept inside a shrinking bracket."""
+    """Root of tau = C / (1 + exp(z + tau N)) in (0, C): Newton kept inside a shrinking bracket.
+
+    Where the sigmoid is steep Newton may jump from one end to the other for long: then every second step halves.
+    """
     low, high = 0.0, C
     tau = min(C, 1.0 / norm)
-    for _ in range(100):
+    for attempt in range(160):
         u = z + tau * norm
         if u > 0.0:
             small = math.exp(-u)
@@ -47,7 +50,7 @@ def _logistic(z, norm, C):
         else:
             low = tau
         new = tau - excess / (1.0 + C * norm * sigma * (1.0 - sigma))
-        if not (low < new < high):
+        if not (low < new < high) or (attempt >= 16 and attempt % 2 == 0):
             new = 0.5 * (low + high)
         if abs(new - tau) <= 1e-15 * new:
             return new

@@ -15,12 +15,12 @@ from .steps import squared_norm, step_size
 
 
 @kernel
-def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau, gaps=None):
+def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, constants, tau, gaps=None, scale=None):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
 
     classes : slots of L of the positive and the negative, below zero class-free or global.
     sign : +1 distances, -1 similarities.
-    gaps : see `paloma._kernels.sweep.sweep`.
+    gaps, scale : see `paloma._kernels.sweep.sweep`; with `scale`, U and L hold what was learnt in its units.
     """
     d = X.shape[1]
     work = np.empty((8, max(d, 1024)), X.dtype)
@@ -42,6 +42,8 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
             if j >= 0:
                 value -= mu * _form(L[j], l2, r2, w)
         gap = margins[t] + sign * value
+        if scale is not None:
+            gap = margins[t] + scale[t] * sign * value
         if gaps is not None:
             gaps[t] = gap
         loss += max(gap, 0.0)
@@ -51,6 +53,8 @@ def stream(X, factor, triplets, classes, C, lam, mu, U, L, sign, margins, code, 
         if step == 0.0:
             continue
         updates += 1
+        if scale is not None:
+            step /= scale[t]
         for s in range(d):
             w[s] = sign * step * l1[s]
             v[s] = sign * step * l2[s]

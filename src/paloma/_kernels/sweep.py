@@ -13,17 +13,20 @@ from .steps import squared_norm, step_size
 
 @kernel
 def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants, tau, weight,
-          gaps=None):  # fmt: skip
+          gaps=None, scale=None):  # fmt: skip
     """Fill tau (one a triplet) and weight (net step of each pair); returns (sum of hinge losses, updates).
 
     left, right : Gram matrices whose elementwise product is <phi_r, phi_s>; the same array for distances.
     gaps : receives margin - z of each triplet before its step.
+    scale : with forgetting, the weight of what was learnt at each triplet; values and weight are in its units.
     """
     loss, updates = 0.0, 0
     first, second = constants[0], constants[1]
     for t in range(triplets.shape[0]):
         k, b = triplets[t, 0], triplets[t, 1]
         gap = margins[t] + sign * (values[k] - values[b])
+        if scale is not None:
+            gap = margins[t] + scale[t] * sign * (values[k] - values[b])
         if gaps is not None:
             gaps[t] = gap
         loss += max(gap, 0.0)
@@ -34,6 +37,8 @@ def sweep(left, right, lam2, mu2, classes, triplets, norms, values, sign, margin
         if step == 0.0:
             continue
         updates += 1
+        if scale is not None:
+            step /= scale[t]
         weight[k] += step
         weight[b] -= step
         spread(values, left, right, k, b, i, j, classes, lam2, mu2, sign * step)

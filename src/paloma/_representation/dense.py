@@ -32,7 +32,9 @@ class Dense:
         self.slots = np.empty(0, np.int32)
         self.n_slots = 0
         self.mean: tuple[Array, Array] | None = None
+        self.pending = np.empty(0)  # a slot: decay of L towards the start that is still to be applied
         self._stale: set[int] = set()
+        self._lifted: list[int] = []
 
     # -- classes ---------------------------------------------------------------------------------------------
 
@@ -52,12 +54,46 @@ class Dense:
             self.n_slots += len(new)
         return self.slots_of(codes)
 
+    def release(self, first: int, codes: Array, tau: Array) -> None:
+        """Take back the matrices given out since there were `first` that no step (of triplets of `codes`) has moved."""
+        if self.n_slots == first:
+            return
+        kept = np.unique(self.slots_of(codes[tau != 0]))
+        kept = kept[kept >= first]
+        n_slots = first + len(kept)
+        if n_slots == self.n_slots:
+            return
+        given = np.flatnonzero(self.slots >= first)
+        held = np.isin(self.slots[given], kept)
+        self._keep_slots(np.concatenate([np.arange(first), kept]))
+        self.slots[given] = np.where(held, first + np.searchsorted(kept, self.slots[given]), -1)
+
+    def _keep_slots(self, kept: Array) -> None:
+        """The matrices of these slots, in this order, and no others."""
+        self.settle()
+        n = len(kept)
+        for stack in (self.stack, *(self.mean[1:] if self.mean else ())):
+            stack[:n] = stack[kept]
+            stack[n : self.n_slots] = self.start
+        self.pending[:n] = self.pending[kept]
+        self.pending[n:] = 1.0
+        self.n_slots = n
+
+    def drop(self, new_codes: Array) -> None:
+        """Give each class code the new one, -1: none; classes without one lose their matrices."""
+        old = np.flatnonzero((self.slots >= 0) & (new_codes[: len(self.slots)] >= 0))
+        kept = self.slots[old]
+        self._keep_slots(kept)
+        self.slots = np.full(int(new_codes.max(initial=-1)) + 1, -1, np.int32)
+        self.slots[new_codes[old]] = np.arange(len(old))
+
     def _grow(self, n_codes: int, n_slots: int) -> None:
         if n_codes > len(self.slots):
             self.slots = np.concatenate([self.slots, np.full(n_codes - len(self.slots), -1, np.int32)])
         if n_slots > len(self.stack):
             room = max(n_slots, len(self.stack) + len(self.stack) // 4)
             self.stack = _taller(self.stack, room, self.start)
+            self.pending = np.concatenate([self.pending, np.ones(room - len(self.pending))])
             if self.mean is not None:
                 self.mean = (self.mean[0], _taller(self.mean[1], room, self.start))
 
@@ -68,16 +104,21 @@ class Dense:
     def local(self, code: int) -> Array:
         """L of one class."""
         slot = self.slot(code)
+        if slot >= 0:
+            self._catch_up(slot)
         return self.start if slot < 0 else self.stack[slot]
 
     def grown(self, d: int) -> "Dense":
-        """The same matrices in d dimensions, the identity in the new ones; averages are not carried over."""
-        out, old = Dense(np.eye(d, dtype=self.start.dtype), self.symmetric), len(self.start)
-        out.start[:old, :old] = self.start
+        """The same matrices in d dimensions, the identity in the new ones."""
+        self.catch_up()
+        start, old = np.eye(d, dtype=self.start.dtype), len(self.start)
+        start[:old, :old] = self.start
+        out = Dense(start, self.symmetric)
         out.shared[:old, :old] = self.shared
-        out.ensure(np.flatnonzero(self.slots >= 0).astype(np.int32))
-        for code in np.flatnonzero(self.slots >= 0).tolist():
-            out.stack[out.slot(code), :old, :old] = self.local(code)
+        out.slots, out.n_slots, out.pending = self.slots, self.n_slots, self.pending
+        out.stack = _wider(self.stack, start)
+        if self.mean is not None:
+            out.mean = (_wider(self.mean[0][None], start)[0], _wider(self.mean[1], start))
         return out
 
     def fork(self) -> "Dense":
@@ -109,11 +150,52 @@ class Dense:
                 into[...] = _weighted([state.readout(code, 0.0) for state in states], weights)
         return out
 
+    # -- forgetting (see `paloma._forgetting`) ---------------------------------------------------------------
+
+    def lift(self, codes: Array) -> None:
+        """U and the L of these classes become their deviations from the start."""
+        slots = np.unique(self.ensure(codes))
+        self._lifted = slots[slots >= 0].tolist()
+        self.shared -= self.start
+        for slot in self._lifted:
+            self._catch_up(slot)
+            self.stack[slot] -= self.start
+
+    def lower(self, factor: float) -> None:
+        """Undo `lift` with deviations times `factor`, which the other classes will decay by when next read."""
+        self.pending[: self.n_slots] *= factor
+        self.pending[self._lifted] = 1.0
+        for matrix in (self.shared, *(self.stack[slot] for slot in self._lifted)):
+            matrix *= matrix.dtype.type(factor)
+            matrix += self.start
+
+    def decay(self, factor: float) -> None:
+        """Deviations from the start times `factor`."""
+        self.lift(np.empty(0, np.int32))
+        self.lower(factor)
+
+    def catch_up(self) -> None:
+        """Apply what decay is pending."""
+        for slot in range(self.n_slots):
+            self._catch_up(slot)
+
+    def _catch_up(self, slot: int) -> None:
+        if self.pending[slot] != 1.0:
+            matrix = self.stack[slot]
+            matrix -= self.start
+            matrix *= matrix.dtype.type(self.pending[slot])
+            matrix += self.start
+            self.pending[slot] = 1.0
+
     # -- learning --------------------------------------------------------------------------------------------
 
     def shared_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
         """<U, phi_r> of each pair."""
         return self._forms(self.shared, left, right, scratch)
+
+    def start_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
+        """<Theta0, phi_r> of each pair."""
+        return self._forms(self.start, left, right, scratch)
 
     def local_values(self, left: Array, right: Array, segments: Segments, scratch: Scratch) -> Array:
         """<L_c(r), phi_r> of pairs sorted by class; 0 for pairs without one."""
@@ -185,6 +267,7 @@ class Dense:
     def average(self, rate: float) -> None:
         """Move the averaged iterates towards the current ones; the first call with rate 1 starts them."""
         self.settle()
+        self.catch_up()
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
         move_towards(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
@@ -195,7 +278,7 @@ class Dense:
         slot = -1 if code is None else self.slot(code)
         if code is not None and slot < 0:
             return self.start
-        last = self.shared if code is None else self.stack[slot]
+        last = self.shared if code is None else self.local(code)
         if self.mean is None or blend == 1.0:
             return last
         mean = self.mean[0] if code is None else self.mean[1][slot]
@@ -222,6 +305,13 @@ def _weighted(matrices: list[Array], weights: Array) -> Array:
     for matrix, weight in zip(matrices, weights, strict=True):
         total += weight * matrix
     return total
+
+
+def _wider(stack: Array, start: Array) -> Array:
+    old = stack.shape[1]
+    out = np.repeat(start[None], len(stack), axis=0)
+    out[:, :old, :old] = stack
+    return out
 
 
 def _taller(stack: Array, room: int, start: Array) -> Array:

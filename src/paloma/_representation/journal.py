@@ -66,6 +66,13 @@ class Journal:
         """Forget the rows' source: nothing outside the journal is held on to."""
         self._source = None
 
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; pairs of a code without one become class-free."""
+        known = self.codes >= 0
+        self.codes[known] = new_codes[self.codes[known]]
+        if len(self):
+            self._merge()
+
     def _merge(self) -> None:
         """Add up the steps of pairs that occur more than once; pairs are sorted by class."""
         width = int(self.rows.shape[0])

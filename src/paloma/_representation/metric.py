@@ -35,6 +35,8 @@ class DenseMetric:
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
+        if codes.ndim == 2:  # shares of regions
+            return codes
         if not self.locality.is_local:
             return np.full(len(codes), SHARED, np.int32)
         return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
@@ -66,6 +68,10 @@ class DenseMetric:
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""
+        if codes.ndim == 2:
+            parts = self.resolve(np.arange(codes.shape[1]))
+            each = [products(left @ self.matrix(int(c)), right) for c in parts]
+            return (codes * np.stack(each, axis=1)).sum(axis=1)
         out = np.empty(left.shape[0])
         for code, rows in groups(self.resolve(codes)):
             out[rows] = products(left[rows] @ self.matrix(code), right[rows])
@@ -80,6 +86,10 @@ class DenseMetric:
 
     def images(self, X: Any, codes: Array) -> tuple[tuple[Any, ...], Array]:
         """Factors of the items whose products with the plain queries add up to q^T M_c x: M_c x itself, dense."""
+        if codes.ndim == 2:
+            parts, shares = self.resolve(np.arange(codes.shape[1])), codes.astype(X.dtype)
+            mixed = sum((shares[:, r, None] * X) @ self.matrix(int(c)).T for r, c in enumerate(parts))
+            return (mixed,), products(X, mixed)
         mapped, constants = np.empty(X.shape, X.dtype), np.empty(X.shape[0])
         for code, rows in groups(self.resolve(codes)):
             part = X[rows]

@@ -52,6 +52,26 @@ class Projected:
             for new, old in ((now.shared, mean.shared), (now.stack, mean.stack)):
                 old[...] = new + self.dtype.type(left_out) * (old - new)
 
+    def fade(self, keep: float, left_out: float, gain: float) -> None:
+        """Forgetting: `keep` of what was learnt stays in the last iterates; the averaged ones become `left_out` of
+        themselves plus `gain` of the last ones as they were.
+        """
+        journal = self.journal
+        journal.mean_steps = left_out * journal.mean_steps + gain * journal.steps
+        journal.steps = keep * journal.steps
+        if self.folded is not None:
+            _, now, mean = self.folded
+            for new, old in ((now.shared, mean.shared), (now.stack, mean.stack)):
+                old[...] = now.start + left_out * (old - now.start) + gain * (new - now.start)
+            now.decay(keep)
+            now.catch_up()
+
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; what a forgotten class has taught the shared part stays."""
+        self.journal.drop(new_codes)
+        for state in (self.inner, *(self.folded[1:] if self.folded else ())):
+            state.drop(new_codes)
+
     @property
     def d(self) -> int:
         return int(self.map.shape[0])

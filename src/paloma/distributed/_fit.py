@@ -188,7 +188,7 @@ def _learn(learner: Learner, pair: Any, job: plan.Job, chosen: plan.Plan, number
     """One shard in one round."""
     rows, codes = plan.rows_of(learner, pair, job)
     X, codes, numbers = chosen.pool(rows.X, codes, job.first)
-    return learn_shard(learner, X, codes, numbers, chosen.mined(), job.random(number))
+    return learn_shard(learner, X, codes, numbers, chosen.near, job.random(number))
 
 
 def _report(learner: Learner, learnt: Learnt, held: Any) -> dict[str, float]:

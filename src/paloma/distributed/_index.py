@@ -24,6 +24,7 @@ class PartitionedIndex:
     metric : fitted learner
     X : Dask array or dataframe, path of a .npy file, a memory map, Parquet; see `paloma.distributed.fit`
     y : classes of the items, of the same kind; None: items without a class, which the shared part scores
+        Rows that the metric takes as unlabelled are no items.
     client : dask.distributed.Client, optional
         None is the current client if there is one, else this process.
     keep : bool
@@ -56,16 +57,17 @@ class PartitionedIndex:
             raise TypeError(f"metric must be a fitted paloma learner, got {type(metric).__name__}.")
         check_is_fitted(learner)
         check.check_count("shard_rows", shard_rows)
-        self._learner, self._runner, self._labelled = learner, runner(client), y is not None
-        self._shards = shards_of(X, y, shard_rows, labelled=False)
+        self._learner, self._runner = learner, runner(client)
+        shards = shards_of(X, y, shard_rows, labelled=False)
         self._metric = self._runner.run([later(_ready, learner)])[0]
-        tasks = [later(_about, self._metric, pair, k) for k, pair in enumerate(self._shards)]
+        tasks = [later(_about, self._metric, pair, k) for k, pair in enumerate(shards)]
         about = self._runner.fetch(self._runner.run(tasks))
-        self.n_items = sum(n for n, _ in about)
-        self.classes_ = np.unique(np.concatenate([classes for _, classes in about])) if self._labelled else None
-        self._firsts = np.cumsum([0, *(n for n, _ in about)]).tolist()
-        self._kept = [n > 0 for n, _ in about]
-        items = [later(_items, self._metric, pair, k) for k, pair in enumerate(self._shards)]
+        self.n_items = sum(n for _, n, _ in about)
+        self.classes_ = np.unique(np.concatenate([classes for *_, classes in about])) if y is not None else None
+        firsts = np.cumsum([0, *(n for n, *_ in about)]).tolist()
+        filled = [k for k, (_, n, _) in enumerate(about) if n]
+        self._firsts = [firsts[k] for k in filled]
+        items = [later(_items, self._metric, shards[k], k) for k in filled]
         self._items = self._runner.run(items) if keep else items
 
     def search(self, Q: ArrayLike, k: int) -> tuple[Array, Array]:
@@ -86,8 +88,7 @@ class PartitionedIndex:
         queries = self._runner.run([later(_given, self._learner._rows(Q))])[0]
         parts = [
             later(_search_one, items, first, self.classes_, queries, k)
-            for items, first, kept in zip(self._items, self._firsts, self._kept, strict=False)
-            if kept
+            for items, first in zip(self._items, self._firsts, strict=True)
         ]
         return self._runner.fetch(self._runner.run([reduced(lambda found: later(merged, found, k), parts)]))[0]
 
@@ -101,23 +102,28 @@ def _ready(learner: Any) -> Any:
     return learner
 
 
-def _about(learner: Any, pair: Any, number: int) -> tuple[int, Array]:
-    """How many items a chunk has, and their classes."""
+def _about(learner: Any, pair: Any, number: int) -> tuple[int, int, Array]:
+    """How many rows and items a chunk has, and the items' classes."""
     rows = read(learner, pair, number)
-    return rows.X.shape[0], np.unique(rows.y)
+    labels = learner._labelled(rows.y)
+    return rows.X.shape[0], len(labels), np.unique(labels)
 
 
-def _items(learner: Any, pair: Any, number: int) -> tuple[LocalItems, Array] | None:
-    """A chunk of items under the metric, and their labels."""
+def _items(learner: Any, pair: Any, number: int) -> tuple[LocalItems, Array, Array]:
+    """A chunk of items under the metric, their labels, and where they are in the chunk."""
     rows = read(learner, pair, number, learner._model.dtype)
-    n = rows.X.shape[0]
-    labels = rows.y if pair[1] is not None else None
-    return (LocalItems(learner._metric(), rows.X, learner._codes_of(labels, n, "rows of X")), rows.y) if n else None
+    X, y, places = rows.X, rows.y, np.arange(rows.X.shape[0])
+    labelled = pair[1] is not None
+    if labelled and learner.unlabeled is not None:
+        places = np.flatnonzero(y != learner.unlabeled)
+        X, y = X[places], y[places]
+    candidates = learner._candidates(X, y if labelled else None, "rows of X")
+    return LocalItems(learner._metric(), X, candidates), y, places
 
 
 def _search_one(held: Any, first: int, classes: Array | None, Q: Any, k: int) -> tuple[Array, Array, Array]:
     """The nearest items of one chunk: values, numbers in the whole data, numbers of their classes."""
-    items, labels = held
-    values, places = items.search(Q, min(k, items.X.shape[0]))
+    items, labels, places = held
+    values, found = items.search(Q, min(k, items.X.shape[0]))
     numbers = np.zeros(len(labels), np.int64) if classes is None else np.searchsorted(classes, labels)
-    return values, first + places, numbers[places]
+    return values, first + places[found], numbers[found]

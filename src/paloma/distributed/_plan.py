@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._locality import FREE, Labels
 from .._partitions import Found, Partition, meet, total_of
 from .._representation.journal import stacked
-from ..triplets import Mined, Near, Reservoir
+from ..triplets import Near, Reservoir
 from ._shards import Rows, read
 
 Array = NDArray[Any]
@@ -96,7 +96,7 @@ def reservoir_of(learner: Any, pair: Any, job: Job) -> Reservoir:
     """A sample of each class of a shard, for learning that goes on later."""
     rows, codes = rows_of(learner, pair, job)
     known = np.flatnonzero(codes != FREE)
-    out = Reservoir(learner.reservoir_size)
+    out = Reservoir(learner.reservoir_size, window=learner.memory == "window")
     out.add(rows.X[known], codes[known], job.random(0))
     return out
 
@@ -133,9 +133,6 @@ class Plan:
             return X, codes, numbers
         together = np.concatenate([codes, self.lent_codes]), np.concatenate([numbers, self.lent_numbers])
         return stacked([X, self.lent]), *together
-
-    def mined(self) -> Mined:
-        return self.near.mined()
 
 
 def plan_within(learner: Any, pair: Any, job: Job) -> Plan:

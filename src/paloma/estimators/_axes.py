@@ -36,6 +36,22 @@ class PerClassLearner(Learner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
+class PerRegionLearner(PerClassLearner):
+    """Per class, or per region of space where `regions` are given."""
+
+    regions: Any = None
+    soft_regions: bool = False
+
+    def _locality(self) -> Locality:
+        check.check_word("soft_regions", self.soft_regions, (True, False))
+        if not (self.regions is None or callable(self.regions) or hasattr(self.regions, "predict")):
+            check.check_count("regions", self.regions)
+        if self.soft_regions and (self.regions is None or self.psd in ("step", "exact")):
+            raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
+        return super()._locality()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class DenseLearner(Learner):
     """Holds U and one L a class as dense d x d matrices."""
 
@@ -68,6 +84,8 @@ class ProjectedLearner(Learner):
                 check.check_count(name, getattr(self, name))
                 if getattr(self, name) > d:
                     raise ValueError(f"{name}={getattr(self, name)} is more than the {d} features of X.")
+        if getattr(self, "soft_regions", False):
+            raise ValueError(f"{check.name_of(self)} keeps one code a pair in its journal: soft_regions=False only.")
         check.check_count("n_power_iter", self.n_power_iter, 0)
         check.check_word("projection", self.projection, ("gaussian", "sparse"))
         if self.max_journal is not None:

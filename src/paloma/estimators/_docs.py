@@ -10,6 +10,9 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     margin : float
         The 1 of the hinge, in scaled units. Margin m from the start I with C is margin 1 from I/m with C/m: a larger
         margin gives the data more say against the identity.
+    forget : float in [0, 1)
+        Before each triplet, the parameters go this share of their way back to the start, so that what was learnt
+        1 / forget triplets ago has faded: for streams that drift (docs/streams.md). Needs psd "never" or "end".
     psd : {"never", "end", "step", "exact"} or int
         When U and the L_c are made positive semidefinite: never; at read-out only (learning goes on from the raw
         state); after each step, by one eigenpair; by exact constrained steps; or every n triplets.
@@ -26,7 +29,13 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     init : "identity" or (d, d) array in the units of X
         Where U and every L_c start.
     unlabeled : label, optional
-        The label that marks rows without one, e.g. -1. They form no triplets of their own.
+        The label that marks rows without one, e.g. -1: never a class, never a voter, and learnt from as `semi` says.
+    semi : {"neighbours", "self", "both", "none"}
+        What rows marked `unlabeled` teach: that near rows are nearer than far ones, to the shared part alone
+        ("neighbours"); or whatever rows of the class that their nearest labelled rows agree on teach ("self"). Such
+        rows also vote in a MetricKNeighborsClassifier, unless "none".
+    semi_params : dict, optional
+        {"share": .8, "quantile": .9}, the gate of agreement; {"weight": 1, "neighbour_weight": .3}, triplet weights.
     n_targets, n_impostors : int
         Triplets from labels: nearest rows of the anchor's class, and at most so many nearest rows of other classes.
     impostor_margin : float
@@ -39,6 +48,14 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         Keep this fraction of the anchors back and stop when their triplets are no longer ranked better.
     reservoir_size : int
         Rows of each class that `partial_fit` remembers, to form triplets with.
+    memory : {"auto", "sample", "window"}
+        Which rows these are: a uniform sample of all that came, or the last ones. "auto" is "window" with forgetting.
+    balanced : bool
+        Draw the anchors of triplets from labels evenly across classes, however often each class comes. In `partial_fit`
+        as many remembered rows as there are new ones become anchors again, evenly: wanted where classes come in turn.
+    pair_threshold : float or "auto"
+        The squared distance, or similarity, under the learnt metric that separates similar from dissimilar pairs.
+        "auto": found from the first pairs, which should then be a fair sample of both kinds.
     block_size : int or "auto"
         Triplets learnt in one block. It changes the speed, never the result.
     random_state : int, RandomState or None
@@ -52,6 +69,17 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     local_ : (n_classes, d, d) array, L of classes_[k] likewise; empty for a global learner.
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
+    recent_loss_, long_run_loss_, drift_ : (n_classes,) arrays, signals of drift: mean loss of the triplets of
+        classes_[k] now and in the long run, each before its own step, and their ratio; NaN for a class without any.
     mined_ : dict, after `fit` from labels: how many anchors there were, how many of them were alone in their class or
         had no impostor within the margin and so gave no triplets, and the number of triplets.
+"""
+
+REGIONS = """\
+regions : int, clusterer or function, optional
+        Localise by where a row lies, not by its class, so that neither queries nor items need labels: a number of
+        regions found by online k-means, an object with `predict`, or a function from rows to region numbers. `local_`
+        then has one L a region.
+    soft_regions : bool
+        A row belongs to several regions, by its distances to their centres or by `predict_proba`.
 """

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _validation as check
-from .._learner import Stream, Tally
 from .._locality import Labels
-from ..triplets import Mined, Reservoir
+from .._parts import Stream, Tally
+from ..triplets import Near, Reservoir
 from ._axes import DenseLearner, ProjectedLearner
+from ._drift import Drift
 from ._model import Model, ProjectedModel
 from .base import Learner
 from .multimodal import OMDML
@@ -44,6 +45,10 @@ def check_mixable(learner: Learner) -> None:
         raise ValueError(f"{who}: low-rank factors have no meaningful mean over shards; leave rank out.")
     if learner.remine:
         raise ValueError(f"{who}: remine=True needs all rows in one place; leave it out.")
+    if learner.forget:
+        raise ValueError(f"{who}: forget={learner.forget:g} needs an order in time, which shards do not have.")
+    if getattr(learner, "regions", None) is not None:
+        raise ValueError(f"{who}: regions are found where all rows are in one place; leave them out.")
 
 
 def same_everywhere(learner: Learner) -> bool:
@@ -70,15 +75,17 @@ def common_scale(scales: Sequence[Any], counts: Sequence[int]) -> Any:
     return float(scale) if np.ndim(scale) == 0 else scale
 
 
-def learn_shard(learner: Learner, X: Any, codes: Array, ids: Array, mined: Mined, rng: np.random.Generator) -> Learnt:
+def learn_shard(learner: Learner, X: Any, codes: Array, ids: Array, near: Near, rng: np.random.Generator) -> Learnt:
     """One pass of a fork over a shard's triplets in random order; ids number the rows in the whole data."""
-    model = fork(learner._model, rng)
-    learner._check_magnitude(X, model.factor)
+    out = copy.copy(learner)
+    out._model = model = fork(learner._model, rng)
+    out._check_magnitude(X, model.factor)
     if isinstance(model, ProjectedModel):
         model.state.journal.open(X, ids)
-    stream = Stream(X, mined.shuffled(rng), codes, model.factor)
-    averaging = learner._averaging(given=False, passes=1)
-    tally = model.learn(learner._parts(), stream, averaging, learner.block_size)
+    mined = near.mined()
+    stream = Stream(X, out._drawn(mined, codes), codes, model.factor)
+    first = {} if model.seen else {"codes": codes, "quiet": out._quiet(mined, codes, near.anchors)}
+    tally = out._pass(learner._parts(), stream, out._averaging(given=False, passes=1), **first)
     model.close()
     return Learnt(model, tally)
 
@@ -109,7 +116,7 @@ def join(learner: Learner, learnt: Learnt) -> Learner:
 def fork(model: Any, rng: np.random.Generator) -> Any:
     """A copy of a model that learns a shard of the data."""
     out = copy.copy(model)
-    out.rng, out.state, out.metric, out.balance = rng, model.state.fork(), None, None
+    out.rng, out.state, out.metric, out.balance, out.drift = rng, model.state.fork(), None, None, Drift()
     return out
 
 
@@ -118,6 +125,7 @@ def mixed(forks: list[Any], weights: Array) -> Any:
     out = copy.copy(forks[0])
     out.state = type(out.state).mixed([fork.state for fork in forks], weights)
     out.n_means = max(fork.n_means for fork in forks)  # the averages' time is that of the longest shard
+    out.drift = Drift.joined([fork.drift for fork in forks])
     return _bounded(out)
 
 
@@ -129,6 +137,7 @@ def joined(model: Any, fork: Any, tally: Tally, parts: Any) -> Any:
     """
     out = copy.copy(model)
     out.state, out.n_means = model.state.joined(fork.state), fork.n_means
+    out.drift = Drift.joined([model.drift, fork.drift])
     if isinstance(out, ProjectedModel):
         out.parts = fork.parts
     out.count(tally)

@@ -12,7 +12,8 @@ from scipy.linalg import eigh, qr, svd
 
 from .._hedge import Hedge
 from .._joint import JointParts, Modalities, learn_modalities, select
-from .._learner import AVERAGE_EVERY, Stream, Tally
+from .._learner import AVERAGE_EVERY
+from .._parts import Stream, Tally
 from .._representation import Dense, DenseMetric, FactorMetric, GroupedMetric
 from ._model import Model
 
@@ -66,7 +67,7 @@ class GroupedModel(Model):
         )
         if before is not None and not np.isfinite(self.state.states[0].shared).all():
             self.state, self.n_means = before
-            size = f"eta={parts.C:g}" if parts.plain else f"C={parts.C:g}"
+            size = f"eta={parts.C:g}" if parts.plain else f"C={4 * parts.C:g}"
             raise ValueError(f"Steps of size {size} along the gradient grew without bound; give a smaller one.")
         return self.count(tally)
 
@@ -94,6 +95,10 @@ class GroupedModel(Model):
                 block = W.T @ W
             out[np.ix_(columns, columns)] += block
         return out
+
+    def drop(self, new_codes: Array) -> None:
+        for state in self.state.states:
+            state.drop(new_codes)
 
     def raw(self) -> Dense:
         whole = Dense(self._matrices(attrgetter("start")), symmetric=True)

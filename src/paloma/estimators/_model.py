@@ -8,10 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._learner import AVERAGE_EVERY, Parts, Stream, Tally, learn
+from .._learner import AVERAGE_EVERY, learn
 from .._locality import FREE, Labels
+from .._parts import Parts, Stream, Tally
+from .._regions import Regions
 from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values, spanning
 from ..triplets import Reservoir
+from ._drift import Drift
 from ._vectors import Balance
 
 Array = NDArray[Any]
@@ -33,10 +36,14 @@ class Model(ABC):
     seen: int = 0
     updates: int = 0
     n_means: int = 0
+    forget: float = 0.0
     project: str = "auto"
     from_labels: bool = False
     whole: bool = False
     sparse: bool = False
+    threshold: float | None = None
+    regions: Regions | None = None
+    drift: Drift = field(default_factory=Drift)
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
@@ -69,6 +76,26 @@ class Model(ABC):
     def close(self) -> None:
         """Let go of what only one call needs."""
 
+    def drop_classes(self, codes: Array) -> None:
+        """Forget these class codes; the others are numbered anew, in the same order."""
+        kept = np.setdiff1d(np.arange(len(self.labels)), codes)
+        new_codes = np.full(len(self.labels), FREE, np.int32)
+        new_codes[kept] = np.arange(len(kept))
+        if self.regions is None:
+            self.drop(new_codes)
+        self.labels = Labels(self.labels.labels[kept])
+        self.reservoir.drop(new_codes)
+        self.drift.drop(new_codes)
+        self.metric = self.balance = None
+
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers in the matrices; -1 forgets a class."""
+        raise NotImplementedError(f"{type(self).__name__} cannot forget classes.")
+
+    def widen(self, d: int) -> None:
+        """Take more features, which were 0 so far."""
+        raise NotImplementedError(f"{type(self).__name__} has a fixed number of features.")
+
     def readout(self, parts: Parts, averaged: bool, project: str) -> Any:
         """`build`, kept until learning goes on or another read-out is asked for."""
         key = (parts.psd, parts.locality, averaged, project)
@@ -95,13 +122,16 @@ class Model(ABC):
     def rate(self, _: int = 0) -> float:
         """Weight of the next iterate that enters the average."""
         self.n_means += 1
-        return (AVERAGE_DECAY + 1.0) / (self.n_means + AVERAGE_DECAY)
+        return self._weight(self.n_means)
 
     def blend(self) -> float:
         """Weight of the last iterate in a read-out between two averages: what was just learnt counts at once."""
-        return (
-            (AVERAGE_DECAY + 1.0) / (self.n_means + 1.0 + AVERAGE_DECAY) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
-        )
+        return self._weight(self.n_means + 1) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
+
+    def _weight(self, n: int) -> float:
+        """Weight of the n-th iterate among n; an average reaches back no farther than forgetting does."""
+        weight = (AVERAGE_DECAY + 1.0) / (n + AVERAGE_DECAY)
+        return max(weight, 1.0 - (1.0 - self.forget) ** AVERAGE_EVERY) if self.forget else weight
 
 
 @dataclass
@@ -123,6 +153,7 @@ class DenseModel(Model):
         return self.state.start.dtype
 
     def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
+        self.forget = parts.forget
         rate = self.rate if averaging or self.n_means else None
         return self.count(
             learn(parts, self.state, stream, block=block, seen=self.seen, averaging=rate, advance=advance)
@@ -130,6 +161,16 @@ class DenseModel(Model):
 
     def close(self) -> None:
         self.state.settle()
+
+    def drop(self, new_codes: Array) -> None:
+        self.state.drop(new_codes)
+
+    def widen(self, d: int) -> None:
+        if self.regions is not None:
+            raise ValueError("A learner with regions has a fixed number of features.")
+        self.state = self.state.grown(d)
+        self.reservoir.widen(d)
+        self.metric = self.balance = None
 
     def raw(self) -> Dense:
         return self.state
@@ -178,17 +219,20 @@ class ProjectedModel(Model):
 
     def learn(self, parts: Parts, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
         tau = np.zeros(len(stream.triplets))
+        self.forget = parts.forget
         self.state.extend(stream.X)
         X = self.state.project(stream.X)
         shift = self._shift(parts, stream, X)
-        inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift)
+        shift += 0.0 if stream.shift is None else stream.shift
+        inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
         seen = self.seen
         tally = self.count(learn(parts, self.state.inner, inside, block=block, seen=seen, advance=advance))
-        share = self._shares(seen, len(tau)) if averaging or self.n_means else np.ones(len(tau))
+        shares = self._fading_shares if self.forget else self._shares
+        last, mean = shares(seen, len(tau), averaging or self.n_means > 0)
         codes = np.full((len(tau), 2), FREE, np.int32)
         if stream.codes is not None and parts.locality.is_local:
             codes = stream.codes[stream.triplets[:, 1:]]
-        self.state.journal.add(stream.X, stream.triplets, codes, tau, share * tau)
+        self.state.journal.add(stream.X, stream.triplets, codes, last * tau, mean * tau)
         self.parts = parts
         self.bound()
         return tally
@@ -221,20 +265,45 @@ class ProjectedModel(Model):
             signed *= np.where(codes >= 0, 1.0, parts.locality.lam)
         return signed[:, 0] - signed[:, 1]
 
-    def _shares(self, seen: int, n: int) -> Array:
-        """Share of each of the next n steps in the averaged iterates, 1 - prod (1 - rate) over the averages to come."""
-        first = AVERAGE_EVERY - 1 - seen % AVERAGE_EVERY
-        ends = np.arange(first, n, AVERAGE_EVERY)
+    def _shares(self, seen: int, n: int, averaging: bool) -> tuple[Array, Array]:
+        """Share of each of the next n steps in the last and in the averaged iterates.
+
+        The latter is 1 - prod (1 - rate) over the averages to come; what is held already is brought up to date.
+        """
+        if not averaging:
+            return np.ones(n), np.ones(n)
+        ends = _average_ends(seen, n)
         left_out = np.cumprod(np.array([1.0 - self.rate() for _ in ends])[::-1])[::-1]
         if len(ends):
             self.state.age(left_out[0])
-        return np.r_[1.0 - left_out, 0.0][np.searchsorted(ends, np.arange(n))]
+        return np.ones(n), np.r_[1.0 - left_out, 0.0][np.searchsorted(ends, np.arange(n))]
+
+    def _fading_shares(self, seen: int, n: int, averaging: bool) -> tuple[Array, Array]:
+        """`_shares` with forgetting: the step of triplet k weighs g^(e - k) in the iterate after triplet e."""
+        g, ends = 1.0 - self.forget, _average_ends(seen, n)
+        last = g ** np.arange(n - 1, -1, -1.0)
+        if not averaging:
+            self.state.fade(g**n, 0.0, g**n)
+            return last, last
+        rates = [self.rate() for _ in ends]
+        mean, left_out, gain, after = np.zeros(n), 1.0, 0.0, n - 1
+        for k in reversed(range(len(ends))):
+            gain = rates[k] * left_out + g ** int(after - ends[k]) * gain
+            left_out *= 1.0 - rates[k]
+            after = ends[k]
+            first = ends[k - 1] + 1 if k else 0
+            mean[first : after + 1] = gain * g ** np.arange(after - first, -1, -1.0)
+        self.state.fade(g**n, left_out, g ** int(after + 1) * gain)
+        return last, mean
 
     def _rank(self) -> int:
         return auto_rank(self.state.d, len(self.labels)) if self.rank == "auto" else int(self.rank)
 
     def close(self) -> None:
         self.state.journal.close()
+
+    def drop(self, new_codes: Array) -> None:
+        self.state.drop(new_codes)
 
     def raw(self) -> Dense:
         basis = np.eye(self.state.d, dtype=self.dtype)
@@ -248,6 +317,11 @@ class ProjectedModel(Model):
         state = self.state.recover(basis, parts.measure, parts.locality, self.factor, blend)
         inner = DenseMetric(state, parts.locality, self.cone(parts), 1.0, self.factor)
         return FactoredMetric(inner, basis, self.factor)
+
+
+def _average_ends(seen: int, n: int) -> Array:
+    """Which of the next n triplets an average is taken after."""
+    return np.arange(AVERAGE_EVERY - 1 - seen % AVERAGE_EVERY, n, AVERAGE_EVERY)
 
 
 def auto_components(n_triplets: int, n_classes: int) -> int:

@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from .. import _validation as check
-from .._learner import Parts
 from .._locality import Locality
 from .._measure import Measure
+from .._parts import Parts
 from .._psd import Psd
 from .._step import Step
-from ._docs import COMMON
+from ._docs import COMMON, REGIONS
+from ._semi import Semi
 
 Array = NDArray[Any]
 
@@ -27,12 +28,15 @@ class Parameters(BaseEstimator):
     step: str = "pa1"
     step_params: dict[str, float] | None = None
     margin: float = 1.0
+    forget: float = 0.0
     psd: str | int = "never"
     project: str = "auto"
     scale: str | None = "auto"
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
     unlabeled: Any = None
+    semi: str = "neighbours"
+    semi_params: dict[str, float] | None = None
     n_targets: int = 3
     n_impostors: int = 10
     impostor_margin: float = 0.1
@@ -41,17 +45,25 @@ class Parameters(BaseEstimator):
     early_stopping: bool = False
     validation_fraction: float = 0.1
     reservoir_size: int = 64
+    memory: str = "auto"
+    balanced: bool = False
+    pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
     random_state: Any = None
     verbose: int = 0
 
     _measure: ClassVar[Measure]
     _sparse: ClassVar[bool] = False
+    _takes_pairs: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", COMMON)
+            cls.__doc__ = cls.__doc__.replace("{common}", COMMON).replace("{regions}", REGIONS)
+
+    def _refuse_forgetting(self, why: str) -> None:
+        if self.forget:
+            raise ValueError(f"{check.name_of(self)} cannot forget, got forget={self.forget}: {why}.")
 
     # -- the parts -------------------------------------------------------------------------------------------
 
@@ -67,6 +79,11 @@ class Parameters(BaseEstimator):
         check.check_real("validation_fraction", self.validation_fraction, 0.0, 0.9, open_low=True)
         for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
             check.check_count(name, getattr(self, name))
+        self._semi()
+        check.check_word("memory", self.memory, ("auto", "sample", "window"))
+        check.check_word("balanced", self.balanced, (True, False))
+        if self.pair_threshold != "auto":
+            check.check_real("pair_threshold", self.pair_threshold, -1e300, 1e300)
         check.check_word("scale", self.scale, ("auto", None))
         check.check_word("project", self.project, ("auto", "components", "effective"))
         check.check_word("average", self.average, ("auto", True, False))
@@ -76,7 +93,15 @@ class Parameters(BaseEstimator):
         psd = Psd.parse(self.psd, self.step)
         if not self._measure.symmetric and psd.word not in ("never", "end"):
             raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")
-        return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin))
+        check.check_real("forget", self.forget, 0.0, 0.999)
+        if self.forget and psd.word not in ("never", "end"):
+            raise ValueError(f"forget={self.forget} goes with psd='never' or 'end', got psd={self.psd!r}: decay "
+                             "towards the start and projections inside the loop do not commute.")  # fmt: skip
+        return Parts(self._measure, self._locality(), step, psd, float(self.C), float(self.margin), float(self.forget))
+
+    def _semi(self) -> Semi:
+        """What is learnt from rows without labels."""
+        return Semi.parse(self.semi, self.semi_params)
 
     def _start(self, d: int, dtype: Any, scale: float) -> Array:
         """Theta_0 in scaled units."""

@@ -40,6 +40,13 @@ class Scoring:
             codes = np.where(labels == self.unlabeled, SHARED, codes).astype(np.int32)  # type: ignore[attr-defined]
         return codes
 
+    def _candidates(self, rows: Any, y: Any, what: str) -> Array:
+        """What decides the metric of each candidate: the code of its class; or where it lies, whatever its label."""
+        check_is_fitted(self)
+        if self._model.regions is not None:
+            return self._model.regions.places(rows)
+        return self._codes_of(y, rows.shape[0], what)
+
     def _scores(self, values: Array) -> Array:
         """Larger is more similar: minus the signed root of a squared distance, or the bilinear value."""
         return -np.sign(values) * np.sqrt(np.abs(values)) if self._measure.symmetric else values
@@ -59,7 +66,7 @@ class Scoring:
                 raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
             flat = self._rows(array.reshape(-1, array.shape[2]))
             left, right = flat[0::2], flat[1::2]
-        return self._values(left, right, self._codes_of(y, left.shape[0], "pairs"))
+        return self._values(left, right, self._candidates(right, y, "pairs"))
 
     def _values(self, left: Any, right: Any, codes: Array) -> Array:
         """Squared distances, or similarities, of pairs of rows."""
@@ -77,16 +84,41 @@ class Scoring:
         """
         return self._scores(self._pair_values(pairs, y, X))
 
+    def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+        """+1 for pairs on the similar side of `threshold_`, -1 for the others.
+
+        Without y the value is lam times that of the shared part, as pairs without classes are learnt.
+        """
+        values = self._pair_values(pairs, y, X) * (self._locality().lam if y is None else 1.0)  # type: ignore[attr-defined]
+        return np.where(self._measure.sign * (values - self.threshold_) < 0, 1, -1)
+
+    @property
+    def threshold_(self) -> float:
+        """The squared distance, or similarity, under the learnt metric, that pairs are told apart by."""
+        check_is_fitted(self)
+        threshold = self._model.threshold if self.pair_threshold == "auto" else self.pair_threshold  # type: ignore[attr-defined]
+        if threshold is None:
+            raise AttributeError("threshold_ is known once pairs were learnt, or pair_threshold is given.")
+        return float(threshold)
+
     def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         metric, rows = self._metric(), self._rows(X)
-        values = LocalItems(metric, rows, self._codes_of(y, rows.shape[0], "rows of X")).all_values(self._rows(Q))
+        values = LocalItems(metric, rows, self._candidates(rows, y, "rows of X")).all_values(self._rows(Q))
         return self._scores(values if self._measure.symmetric else -values)
 
     def metric_matrix(self, label: Any = None) -> Array:
-        """M_c in the units of X after p.s.d. policy and averaging; for None the shared U by itself."""
+        """M_c in the units of X after p.s.d. policy and averaging; for None the shared U by itself.
+
+        With regions the label is the number of a region.
+        """
         metric = self._metric()
-        code = SHARED if label is None else int(self._codes_of(np.array([label]), 1, "label")[0])
+        if label is None:
+            code = SHARED
+        elif self._model.regions is not None:
+            code = int(label)
+        else:
+            code = int(self._codes_of(np.array([label]), 1, "label")[0])
         return metric.matrix(int(metric.resolve(np.array([code], np.int32))[0])).copy()
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
@@ -95,7 +127,7 @@ class Scoring:
         labels = check.check_labels(self, y, rows.shape[0])
         if rows.shape[0] < 2:
             raise ValueError(f"{check.name_of(self)}.score needs at least 2 rows, got {rows.shape[0]}.")
-        items = LocalItems(metric, rows, self._codes_of(labels, rows.shape[0], "rows of X"))
+        items = LocalItems(metric, rows, self._candidates(rows, labels, "rows of X"))
         numbers = np.unique(labels, return_inverse=True)[1]
         _, ids = items.search(rows, min(3, rows.shape[0] - 1), own=np.arange(rows.shape[0]))
         return float((majority(numbers[ids]) == numbers).mean())
@@ -106,7 +138,7 @@ class Scoring:
             X, triplets = check.check_points(self, triplets)
         rows = self._rows(X)
         array = check.check_triplets(self, triplets, rows.shape[0])
-        codes = self._codes_of(None if y is None else np.ravel(y), rows.shape[0], "rows of X")
+        codes = self._candidates(rows, None if y is None else np.ravel(y), "rows of X")
         return self._ranked_right(rows, array, codes[array[:, 1:]])
 
     def _ranked_right(self, rows: Any, triplets: Array, codes: Array) -> float:
@@ -136,7 +168,7 @@ class Scoring:
         With for_graph=True the balanced form for graph and IVF indexes under L2, one more column.
         """
         rows = self._rows(X)
-        codes = self._codes_of(y, rows.shape[0], "rows of X")
+        codes = self._candidates(rows, y, "rows of X")
         vectors = augmented_items(self._metric(), rows, codes, self._vector_codes())
         if not for_graph:
             return vectors
@@ -145,7 +177,7 @@ class Scoring:
         return self._model.balance.items(vectors)
 
     def _vector_codes(self) -> Array:
-        return self._model.labels.order.astype(np.int32)
+        return self._local_order().astype(np.int32)  # type: ignore[attr-defined]
 
 
 def _refuse_sparse(vectors: Any) -> None:

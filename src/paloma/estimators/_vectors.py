@@ -41,7 +41,10 @@ def augmented_items(metric: DenseMetric, X: Array, codes: Array, order: Array) -
     else:
         shares = np.zeros((X.shape[0], len(order) + 2))
         column = np.argsort(order)
-        known = np.flatnonzero(resolved >= 0)
+        if codes.ndim == 2:
+            shares[:, : codes.shape[1]] = codes
+            resolved = np.full(X.shape[0], len(order))  # no class, nor shared, nor unseen
+        known = np.flatnonzero((resolved >= 0) & (resolved < len(order)))
         shares[known, column[resolved[known]]] = 1.0
         shares[resolved == SHARED, -2] = 1.0
         shares[resolved == UNSEEN, -2:] = metric.locality.lam, metric.locality.mu

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .._measure import DISTANCE, Measure
-from ._axes import DenseLearner, PerClassLearner, ProjectedLearner, SharedLearner
+from ._axes import DenseLearner, PerRegionLearner, ProjectedLearner, SharedLearner
 from .base import Learner
 
 Array = NDArray[Any]
@@ -90,7 +90,7 @@ class ODML(DistanceLearner, SharedLearner, DenseLearner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LODML(DistanceLearner, PerClassLearner, DenseLearner):
+class LODML(DistanceLearner, PerRegionLearner, DenseLearner):
     """Local online distance metric learning: one metric a class on top of a shared one (the paper, section 3.1).
 
     M_c = lam U + mu L_c, mu = 1 - lam. The metric of a pair is that of the candidate's class, so queries need no label:
@@ -105,6 +105,7 @@ class LODML(DistanceLearner, PerClassLearner, DenseLearner):
         Weight of the shared part. 1 is ODML, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
         C' = C (lam^2 + mu^2) matter for the M_c, so a fixed C is not comparable over lam: when you search over lam,
         search over C as well.
+    {regions}
     {common}
     Examples
     --------
@@ -119,7 +120,7 @@ class LODML(DistanceLearner, PerClassLearner, DenseLearner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2ODML(DistanceLearner, PerClassLearner, ProjectedLearner):
+class L2ODML(DistanceLearner, PerRegionLearner, ProjectedLearner):
     """LODML for many features: learns on random projections, keeps the metric as identity plus low rank (section 3.3).
 
     Rows are projected to m dimensions, X R with R_ab ~ N(0, 1/m); LODML runs there, and each step size is replayed on
@@ -131,6 +132,7 @@ class L2ODML(DistanceLearner, PerClassLearner, ProjectedLearner):
         Aggressiveness: the largest step. With scale="auto" useful values lie between .003 and .3.
     lam : float in [0, 1]
         Weight of the shared part; see LODML.
+    {regions}
     n_components : int or "auto"
         Projected dimension m. "auto" is 10 log(number of triplets) or 1.6 a class, whichever is more, between 50 and
         400: the error of the inner products falls with the root of m, learning costs m^2 a triplet.

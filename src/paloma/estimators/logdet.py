@@ -6,8 +6,8 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from .. import _validation as check
-from .._learner import Parts
 from .._logdet import logdet_path
+from .._parts import Parts
 from ._axes import DenseLearner, PerClassLearner
 from .distance import DistanceLearner
 
@@ -45,7 +45,7 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
         Aggressiveness: the largest tau, in units of a reciprocal squared distance. With scale="auto" useful values lie
         between .001 and 1, and the choice matters little. It must be finite: without a bound a triplet with p = p-
         has no solution. The smallest eigenvalue falls like 1 / C, so precision sets a limit: at unit scale all matrices
-        stay positive definite through 100,000 random, contradictory triplets up to C = 10,000, or 100 in float32.
+        stay positive definite through 100,000 random, contradictory triplets up to C = 10,000, or 1 in float32.
     lam : float in [0, 1]
         Weight of the shared part; 1 is the global learner, smaller values localise it.
     {common}
@@ -78,6 +78,7 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
             raise ValueError(
                 f"{who}: C must be finite, a LogDet step without bound may have no solution; got {self.C!r}."
             )
+        self._refuse_forgetting("LogDet steps add to inverses, whose decay would take an inversion a triplet")
         return replace(parts, path=logdet_path)
 
     def _check_held(self, d: int) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .._measure import SIMILARITY, Measure
 from .._representation import SHARED
-from ._axes import DenseLearner, PerClassLearner, ProjectedLearner, SharedLearner
+from ._axes import DenseLearner, PerRegionLearner, ProjectedLearner, SharedLearner
 from .base import Learner
 
 Array = NDArray[Any]
@@ -58,7 +58,7 @@ class OASIS(SimilarityLearner, SharedLearner, DenseLearner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LOSL(SimilarityLearner, PerClassLearner, DenseLearner):
+class LOSL(SimilarityLearner, PerRegionLearner, DenseLearner):
     """Local online similarity learning: one bilinear form a class on top of a shared one (the paper, section 3.2).
 
     M_c = lam U + mu L_c, mu = 1 - lam, and s(q, x) = q^T M_{y(x)} x with the class of the candidate x. A triplet whose
@@ -72,6 +72,7 @@ class LOSL(SimilarityLearner, PerClassLearner, DenseLearner):
     lam : float in [0, 1]
         Weight of the shared part. 1 is OASIS, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
         C' = C (lam^2 + mu^2) matter for the M_c: when you search over lam, search over C as well.
+    {regions}
     {common}
     Examples
     --------
@@ -89,7 +90,7 @@ class LOSL(SimilarityLearner, PerClassLearner, DenseLearner):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2OSL(SimilarityLearner, PerClassLearner, ProjectedLearner):
+class L2OSL(SimilarityLearner, PerRegionLearner, ProjectedLearner):
     """LOSL for many features: learns on random projections, keeps identity plus low rank (the paper, section 3.3).
 
     Parameters
@@ -99,6 +100,7 @@ class L2OSL(SimilarityLearner, PerClassLearner, ProjectedLearner):
         (on Oxford Pets .931 with 2e-5, .909 with 1e-4, .874 with 1e-3 at 100 dimensions; .922 with 1e-4 at 200).
     lam : float in [0, 1]
         Weight of the shared part; see LOSL.
+    {regions}
     n_components, rank, n_power_iter, projection, max_journal
         Projected dimension, recovered directions, power iterations, kind of random matrix, when to fold; see L2ODML.
     {common}

@@ -1,5 +1,6 @@
 """Nearest neighbours under learnt metrics."""
 
 from .classifier import MetricKNeighborsClassifier
+from .euclid import euclidean_accuracy
 
-__all__ = ["MetricKNeighborsClassifier"]
+__all__ = ["MetricKNeighborsClassifier", "euclidean_accuracy"]

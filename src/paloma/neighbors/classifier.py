@@ -55,7 +55,6 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
                 raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier on a "
                                  "regression target with continuous values.")  # fmt: skip
-            self.classes_, self._numbers = np.unique(labels, return_inverse=True)
             if rows.shape[0] < self.n_neighbors:
                 raise ValueError(
                     f"n_neighbors={self.n_neighbors} is more than the n_samples = {rows.shape[0]} rows of X."
@@ -67,8 +66,46 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
                 )
             rows = rows.astype(learner._model.dtype, copy=False)
-            self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
+            rows, labels = self._voters(learner, rows, labels)
+            self.classes_, self._numbers = np.unique(labels, return_inverse=True)
+            self._items = self._placed(rows, labels)
         return self
+
+    def _placed(self, rows: Any, labels: Array) -> LocalItems:
+        """Rows under the metrics of their classes, as they are now."""
+        learner = _learner_of(self.metric_)
+        return LocalItems(learner._metric(), rows, learner._candidates(rows, labels, "rows of X"))
+
+    @property
+    def rows_(self) -> Any:
+        """The rows that vote."""
+        check_is_fitted(self)
+        return self._items.X
+
+    @property
+    def labels_(self) -> Array:
+        """Their labels."""
+        check_is_fitted(self)
+        return self.classes_[self._numbers]
+
+    def refresh(self) -> Self:
+        """Bring the rows under the metric as it is now, after it has learnt more."""
+        self._items = self._placed(self.rows_, self.labels_)
+        return self
+
+    def _voters(self, learner: Learner, rows: Any, labels: Array) -> tuple[Any, Array]:
+        """Rows that may vote: those with a label, and unless semi="none" those that labelled rows agree on."""
+        self._row_numbers = None
+        if learner.unlabeled is None or not (labels == learner.unlabeled).any():
+            return rows, labels
+        if learner._semi().votes:
+            labels = learner.transduce(rows, labels)
+        self._row_numbers = np.flatnonzero(labels != learner.unlabeled)
+        if len(self._row_numbers) < self.n_neighbors:
+            raise ValueError(
+                f"n_neighbors={self.n_neighbors} is more than the {len(self._row_numbers)} labelled rows of X."
+            )
+        return rows[self._row_numbers], labels[self._row_numbers]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -93,7 +130,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         n = self._items.X.shape[0]
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
-        values, ids = self._items.search(check.check_queries(self, Q, self._items.X.dtype), k)
+        values, ids = self._search(Q, k)
+        if self._row_numbers is not None:
+            ids = self._row_numbers[ids]
         if not return_distance:
             return ids
         return (np.sqrt(np.maximum(values, 0.0)) if self._items.metric.symmetric else -values), ids
@@ -101,13 +140,19 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, Q: ArrayLike) -> Array:
         """Class of each query by the vote of its neighbours."""
         check_is_fitted(self)
-        ids = self.kneighbors(Q, return_distance=False)
-        return self.classes_[majority(self._numbers[ids])]
+        return self.classes_[majority(self._votes(Q))]
+
+    def _search(self, Q: ArrayLike, k: int) -> tuple[Array, Array]:
+        return self._items.search(check.check_queries(self, Q, self._items.X.dtype), k)
+
+    def _votes(self, Q: ArrayLike) -> Array:
+        check.check_count("n_neighbors", self.n_neighbors)
+        return self._numbers[self._search(Q, min(self.n_neighbors, len(self._numbers)))[1]]
 
     def predict_proba(self, Q: ArrayLike) -> Array:
         """Share of each class among the neighbours; the class predicted stands out by 1e-9 where votes are tied."""
         check_is_fitted(self)
-        numbers = self._numbers[self.kneighbors(Q, return_distance=False)]
+        numbers = self._votes(Q)
         columns = np.arange(len(self.classes_))
         shares = (numbers[:, :, None] == columns).mean(axis=1)
         return (1.0 - 1e-9) * shares + 1e-9 * (majority(numbers)[:, None] == columns)

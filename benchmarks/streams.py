@@ -1,0 +1,160 @@
+"""Streams: classes that arrive one after another, drift with and without forgetting, a million rows.
+
+``python -m benchmarks streams``; environment: PARTS (classes,drift,million), ROWS. Pictures go to docs/results.
+"""
+
+import itertools
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+
+import paloma
+from paloma.evaluate import plot_progress, progressive
+
+from .memory import status
+from .timing import console, table, verdict
+
+RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+BATCH = 20
+
+
+def letters() -> tuple[np.ndarray, np.ndarray]:
+    X, y = paloma.datasets.load_letters(return_X_y=True)
+    return StandardScaler().fit_transform(X), np.unique(y, return_inverse=True)[1]
+
+
+def size_of(model: paloma.LODML) -> int:
+    """Bytes of matrices and memory."""
+    state, reservoir = model._model.state, model._model.reservoir
+    mean = 0 if state.mean is None else sum(part.nbytes for part in state.mean)
+    return state.shared.nbytes + state.stack.nbytes + mean + reservoir.rows.nbytes
+
+
+def classes() -> None:
+    """26 letters, one class after another in batches of 20; accuracy on test rows of the classes seen so far."""
+    X, y = letters()
+    a, b, ya, yb = train_test_split(X, y, train_size=0.7, stratify=y, random_state=0)
+    order = np.argsort(ya, kind="stable")
+    a, ya = a[order], ya[order]
+    knew = paloma.LODML(random_state=0).fit(a, ya)
+    mixed, model, even = (paloma.LODML(random_state=0, balanced=k == 2) for k in range(3))
+    body = []
+    for rows in np.array_split(np.random.default_rng(0).permutation(len(a)), len(a) // BATCH):
+        mixed.partial_fit(a[rows], ya[rows])
+    for label in range(26):
+        rows = np.flatnonzero(ya == label)
+        for start in range(rows[0], rows[-1] + 1, BATCH):
+            part = slice(start, min(start + BATCH, rows[-1] + 1))
+            model.partial_fit(a[part], ya[part])
+            even.partial_fit(a[part], ya[part])
+        seen, test = ya <= label, yb <= label
+        scores = [paloma.MetricKNeighborsClassifier(m).fit(a[seen], ya[seen]).score(b[test], yb[test])
+                  for m in (model, even, mixed, knew)]  # fmt: skip
+        body.append([label + 1, int(seen.sum()), *scores, size_of(model), model._model.state.n_slots])
+    _plot_classes(np.array(body, float))
+    shown = [[f"{r[0]}", f"{r[1]:,}", *(f"{s:.3f}" for s in r[2:6]), f"{r[6] / 1024:.0f}", f"{r[7]}"] for r in body]
+    columns = ["classes", "rows", "one after another", "balanced", "shuffled", "fit on all", "kB", "matrices"]
+    table(
+        "Letters, one class after another, 3-NN among the classes seen", columns, [shown[k] for k in (1, 4, 9, 15, 25)]
+    )
+
+
+def _plot_classes(body: np.ndarray) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    labels = ("one class after another", "the same, balanced=True", "same rows shuffled", "fit on all classes")
+    for column, label in enumerate(labels, 2):
+        left.plot(body[:, 0], body[:, column], label=label)
+    left.set(xlabel="classes seen", ylabel="3-NN accuracy among them")
+    left.legend()
+    right.plot(body[:, 0], body[:, 6] / 1024)
+    right.set(xlabel="classes seen", ylabel="model and memory, kB", ylim=(0, None))
+    figure.savefig(RESULTS / "streams_classes.png", dpi=80)
+
+
+def swapped() -> tuple[np.ndarray, np.ndarray]:
+    """Letters in random order; two informative features are exchanged halfway."""
+    X, y = letters()
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order]
+    half = len(X) // 2
+    X[half:, [7, 12]] = X[half:, [12, 7]]
+    return X, y
+
+
+def moving() -> tuple[np.ndarray, np.ndarray]:
+    """river's RandomRBFDrift: 50 moving centres of 5 classes."""
+    from river.datasets import synth
+
+    stream = synth.RandomRBFDrift(
+        seed_model=1, seed_sample=2, n_classes=5, n_features=10, n_centroids=50, change_speed=0.001,
+        n_drift_centroids=50,
+    )  # fmt: skip
+    rows = list(stream.take(20_000))
+    return np.array([list(x.values()) for x, _ in rows]), np.array([y for _, y in rows])
+
+
+WAYS = {
+    "no forgetting": {},
+    "window": {"memory": "window"},
+    "forget=1e-4": {"forget": 1e-4},
+    "forget=1e-3": {"forget": 1e-3},
+}
+
+
+def drift() -> None:
+    """Accuracy over time with and without forgetting."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+    body = []
+    streams = (("Letters, two features swapped", swapped), ("RandomRBFDrift", moving))
+    for ax, (title, make) in zip(axes, streams, strict=True):
+        X, y = make()
+        for label, parameters in WAYS.items():
+            result = progressive(paloma.LODML(random_state=0, **parameters), X, y, batch_size=BATCH)
+            plot_progress(result, window=50, label=label, ax=ax)
+            accuracy, n = result.over_time("accuracy"), len(result.rows)
+            body.append([title, label, *(f"{accuracy[part].mean():.3f}" for part in
+                        (slice(n // 4, n // 2), slice(n // 2, n // 2 + 50), slice(3 * n // 4, n)))])  # fmt: skip
+            console.print(*body[-1])
+        ax.set(title=title, ylim=(0.2, 1.0))
+        ax.legend(fontsize="small")
+    figure.savefig(RESULTS / "streams_drift.png", dpi=80)
+    columns = ["stream", "", "second quarter", "1,000 rows after half-time", "last quarter"]
+    table(f"Drift, progressive 3-NN accuracy, batches of {BATCH}", columns, body)
+
+
+def million() -> None:
+    """1,000,000 rows through partial_fit: growth of resident memory after the first 50,000."""
+    rng, n_rows = np.random.default_rng(0), int(os.environ.get("ROWS", "1000000"))
+    centres, model, start, base = rng.normal(size=(26, 16)), paloma.LODML(random_state=0), time.perf_counter(), 0.0
+    points = []
+    for step in itertools.count(1):
+        y = rng.integers(0, 26, 1000)
+        model.partial_fit(centres[y] + rng.normal(size=(1000, 16)), y)
+        if step == 50:
+            base = status("VmRSS")
+        if step >= 50 and step % 50 == 0:
+            points.append((step * 1000, (status("VmRSS") - base) / 1024))
+        if step * 1000 >= n_rows:
+            break
+    seconds, grown = time.perf_counter() - start, max(p[1] for p in points)
+    row = [f"{n_rows:,}", f"{grown:.1f}", verdict(grown, 50, at_least=False), f"{n_rows / seconds:,.0f}"]
+    table(
+        "partial_fit, 16 features, 26 classes, batches of 1,000",
+        ["rows", "MB after 50,000", "asked for", "rows/s"],
+        [row],
+    )
+
+
+def main() -> None:
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    parts = {"classes": classes, "drift": drift, "million": million}
+    for name in os.environ.get("PARTS", ",".join(parts)).split(","):
+        parts[name]()

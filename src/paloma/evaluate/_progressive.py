@@ -1,0 +1,194 @@
+"""Progressive validation: every batch is predicted before it is learnt."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from .. import _validation as check
+from .._optional import optional
+from .._progress import progress
+from ..estimators.base import Learner
+from ..neighbors.reservoir import shares
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Progress:
+    """Counts of a progressive validation, a row a batch and a column a class of `classes`.
+
+    rows, right : rows of the class in the batch, and how many of them were predicted right before being learnt.
+    triplets, ranked, loss : triplets of the class that the batch gave, how many were ranked right, and the sum of
+        their losses, each before its own step.
+    """
+
+    classes: Array
+    rows: Array
+    right: Array
+    triplets: Array
+    ranked: Array
+    loss: Array
+    _kinds: dict[str, tuple[str, str]] = field(
+        default_factory=lambda: {
+            "accuracy": ("right", "rows"),
+            "triplet_accuracy": ("ranked", "triplets"),
+            "loss": ("loss", "triplets"),
+        },
+        repr=False,
+    )
+
+    @property
+    def seen(self) -> Array:
+        """Rows seen after each batch."""
+        return np.cumsum(self.rows.sum(axis=1))
+
+    def over_time(self, what: str = "accuracy", *, window: int = 1, by_class: bool = False) -> Array:
+        """Accuracy, triplet accuracy or mean loss over the last `window` batches, for all rows or (n, n_classes).
+
+        what : "accuracy", "triplet_accuracy" or "loss". NaN where there was nothing to count.
+        """
+        check.check_word("what", what, tuple(self._kinds))
+        check.check_count("window", window)
+        total, count = (getattr(self, name).astype(float) for name in self._kinds[what])
+        if not by_class:
+            total, count = total.sum(axis=1), count.sum(axis=1)
+        total, count = _rolling(total, window), _rolling(count, window)
+        return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+    def mean(self, what: str = "accuracy") -> float:
+        """The same over the whole stream."""
+        return float(self.over_time(what, window=len(self.rows))[-1])
+
+
+def progressive(
+    estimator: Any, X: ArrayLike | Iterable[Any], y: ArrayLike | None = None, *, batch_size: int = 20,
+    n_neighbors: int = 3, verbose: int = 0,
+) -> Progress:  # fmt: skip
+    """Predict each batch of a stream, then learn it: how well a model does while it learns.
+
+    A learner predicts by the vote of the rows it remembers (`reservoir_size` a class), each under the metric of its
+    class. Before the first row is learnt, and for classes not met yet, a prediction counts as wrong.
+
+    Parameters
+    ----------
+    estimator : learner, or classifier with `partial_fit` and `predict`
+        Learns the stream itself, from where it stands; it is not cloned. A classifier has no triplets to count.
+    X, y : rows and labels in their order; or X alone, an iterable of (rows, labels), one pair a batch.
+    batch_size : rows that are predicted, and then learnt, at once.
+    n_neighbors : rows that vote.
+    verbose : above 0, a progress bar on stderr.
+
+    Returns
+    -------
+    Progress
+        Counts by batch and class; `over_time` gives accuracy, triplet accuracy and loss, `plot_progress` shows them.
+
+    Examples
+    --------
+    >>> from paloma import LODML
+    >>> from paloma.datasets import load_letters
+    >>> from paloma.evaluate import progressive
+    >>> X, y = load_letters(return_X_y=True)
+    >>> result = progressive(LODML(random_state=0), X[:2000], y[:2000], batch_size=100)
+    >>> accuracy = result.over_time("accuracy", window=5)
+    >>> bool(accuracy[-1] > accuracy[4] + 0.1)
+    True
+    """
+    if not hasattr(estimator, "partial_fit"):
+        raise TypeError(f"estimator must have partial_fit, got {type(estimator).__name__}.")
+    check.check_count("batch_size", batch_size)
+    check.check_count("n_neighbors", n_neighbors)
+    found: list[dict[Any, Array]] = []
+    total = _num_samples(X) if y is not None else 0
+    with progress(check.name_of(estimator), total, verbose > 0 and total > 0) as advance:
+        for rows, labels in _batches(X, y, batch_size):
+            found.append(_test_then_train(estimator, rows, labels, n_neighbors))
+            advance(len(labels))
+    classes = np.array(sorted({label for batch in found for label in batch}))
+    counts = np.zeros((len(found), len(classes), 5))
+    for batch, by_label in enumerate(found):
+        for label, values in by_label.items():
+            counts[batch, np.searchsorted(classes, label)] = values
+    rows, right, triplets, ranked = (counts[..., k].astype(np.int64) for k in range(4))
+    return Progress(classes, rows, right, triplets, ranked, counts[..., 4])
+
+
+def plot_progress(
+    result: Progress, what: str = "accuracy", *, window: int = 20, by_class: bool = False, label: str | None = None,
+    ax: Any = None,
+) -> Any:  # fmt: skip
+    """Plot accuracy, triplet accuracy or loss over time, for all rows or a line a class; returns the axes.
+
+    Needs matplotlib: ``pip install 'paloma[plot]'``.
+    """
+    values = result.over_time(what, window=window, by_class=by_class)
+    if ax is None:
+        ax = optional("matplotlib.pyplot", "plot").subplots()[1]
+    ax.plot(result.seen, values, label=result.classes.tolist() if by_class else label)
+    ax.set_xlabel("rows")
+    ax.set_ylabel(what.replace("_", " "))
+    return ax
+
+
+def _batches(X: Any, y: Any, size: int) -> Iterator[tuple[Any, Array]]:
+    if y is None:
+        for rows, labels in X:
+            yield rows, np.asarray(labels)
+        return
+    labels = np.asarray(y)
+    if len(labels) != _num_samples(X):
+        raise ValueError(f"progressive: y has {len(labels)} labels for {_num_samples(X)} rows of X.")
+    for a in range(0, len(labels), size):
+        yield _safe_indexing(X, np.arange(a, min(a + size, len(labels)))), labels[a : a + size]
+
+
+def _test_then_train(estimator: Any, X: Any, y: Array, k: int) -> dict[Any, Array]:
+    """One batch: for each label, rows, rows right, triplets, triplets right, sum of losses."""
+    predicted, before = _predicted(estimator, X, len(y), k), _sums(estimator)
+    if isinstance(estimator, Learner):
+        estimator.partial_fit(X, y)
+    else:
+        classes = {} if hasattr(estimator, "classes_") else {"classes": np.unique(y)}
+        estimator.partial_fit(X, y, **classes)
+    after, out = _sums(estimator), {}
+    marked = getattr(estimator, "unlabeled", None)
+    known = np.unique(y) if marked is None else np.setdiff1d(y, [marked])
+    for label in [*known.tolist(), *(set(after) - set(known.tolist()))]:
+        mine = y == label
+        right = int(sum(p is not None and p == label for p in predicted[mine])) if mine.any() else 0
+        gained = after.get(label, np.zeros(3)) - before.get(label, np.zeros(3))
+        if mine.any() or gained[0]:
+            out[label] = np.array([mine.sum(), right, *gained])
+    return out
+
+
+def _predicted(estimator: Any, X: Any, n: int, k: int) -> Array:
+    """Predicted labels; None where nothing has been learnt yet."""
+    out = np.full(n, None, object)
+    if not isinstance(estimator, Learner):
+        return np.asarray(estimator.predict(X), object) if hasattr(estimator, "classes_") else out
+    if estimator.__sklearn_is_fitted__():
+        labels, votes = shares(estimator, X, k)
+        if votes.any():
+            out[:] = labels[votes.argmax(axis=1)].tolist()
+    return out
+
+
+def _sums(estimator: Any) -> dict[Any, Array]:
+    """For each label, triplets, triplets ranked right and losses so far."""
+    if not isinstance(estimator, Learner) or not estimator.__sklearn_is_fitted__():
+        return {}
+    labels = estimator._model.labels
+    return dict(zip(labels.labels.tolist(), estimator._model.drift.table(np.arange(len(labels)))[:, :3], strict=True))
+
+
+def _rolling(values: Array, window: int) -> Array:
+    """Sums over the last `window` rows."""
+    total = np.cumsum(values, axis=0)
+    total[window:] -= total[:-window].copy()
+    return total
