@@ -36,9 +36,7 @@ def fit(
         Path | None, typer.Option(help="On a cluster: file that keeps each round, to go on from.")
     ] = None,
     dashboard: Annotated[bool, typer.Option("--dashboard", help="With --workers: serve Dask's dashboard.")] = False,
-    tls_ca: Annotated[
-        Path | None, typer.Option(help="For a tls:// scheduler: the authority's certificate.")
-    ] = None,
+    tls_ca: Annotated[Path | None, typer.Option(help="For a tls:// scheduler: the authority's certificate.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The client's certificate.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The client's key.")] = None,
     quiet: Quiet = False,
