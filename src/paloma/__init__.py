@@ -5,7 +5,7 @@ top of a shared one.
 """
 
 from . import datasets, evaluate, exceptions, preprocessing, triplets
-from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML
+from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMKS
 from .neighbors import MetricKNeighborsClassifier
 
 __version__ = "0.1.0"
@@ -17,6 +17,8 @@ __all__ = [
     "LOSL",
     "OASIS",
     "ODML",
+    "OKS",
+    "OMKS",
     "MetricKNeighborsClassifier",
     "datasets",
     "evaluate",

@@ -86,16 +86,18 @@ class Tally:
 
 def learn(
     parts: Parts,
-    state: Dense,
+    state: Any,
     stream: Stream,
     *,
     block: int | str = "auto",
+    path: tuple[Callable[..., Any], int] | None = None,
     seen: int = 0,
     averaging: Callable[[int], float] | None = None,
     advance: Callable[[int, float], Any] | None = None,
 ) -> Tally:
     """Learn a stream of triplets in the given order.
 
+    path : how to learn a stretch of triplets and how many at a time, for states other than dense matrices.
     seen : triplets learnt before, so that psd every n and averaging keep their rhythm over calls.
     averaging : weight of the iterate after `n` triplets in the running average; None keeps no average.
     """
@@ -103,7 +105,7 @@ def learn(
         return Tally()
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
-    one, size = _path(parts, stream, block)
+    one, size = path or _path(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally = Tally()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):

@@ -4,6 +4,7 @@ The Euclidean metric decides who is near unless rows are given in a learnt space
 under the metric as it is now.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._search import QUERY_TILE, SPARE, Items, nearest, squared_norms
 
-__all__ = ["Mined", "Reservoir", "mine", "random_triplets", "targets_impostors"]
+__all__ = ["Mined", "Reservoir", "mine", "mine_by", "random_triplets", "targets_impostors"]
 
 Array = NDArray[Any]
 
@@ -72,8 +73,15 @@ def mine(
     targets, reach = _closest(X, anchors, targets, n_targets)
     impostors, distances = _closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
+    return _crossed(anchors, targets, reach, impostors, distances, impostor_margin * spread)
+
+
+def _crossed(
+    anchors: Array, targets: Array, reach: Array, impostors: Array, distances: Array, slack: float
+) -> Mined:
+    """Every target of an anchor with each of its impostors no farther than the farthest target and `slack`; -1: none."""
     radius = reach.max(axis=1, initial=-np.inf, where=targets >= 0)
-    impostors = np.where(distances <= radius[:, None] + impostor_margin * spread, impostors, -1)
+    impostors = np.where(distances <= radius[:, None] + slack, impostors, -1)
     alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
     grid = np.empty((len(anchors), targets.shape[1], impostors.shape[1], 3), np.int64)
     grid[..., 0] = anchors[:, None, None]
@@ -81,6 +89,36 @@ def mine(
     grid[..., 2] = impostors[:, None, :]
     triplets = grid[(grid >= 0).all(axis=3)]
     return Mined(triplets, len(anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
+
+
+def mine_by(
+    distances: Callable[[Array], Array],
+    codes: Array,
+    n_targets: int = 3,
+    n_impostors: int = 10,
+    impostor_margin: float = 0.1,
+    anchors: Array | None = None,
+) -> Mined:
+    """`mine` under any squared distances: `distances(anchors)` gives those of some rows to all rows, a tile at a time."""
+    anchors, total, found = np.arange(len(codes)) if anchors is None else anchors, 0.0, []
+    for a in range(0, len(anchors), QUERY_TILE):
+        rows = anchors[a : a + QUERY_TILE]
+        tile = distances(rows)
+        total += float(tile.sum())
+        tile[np.arange(len(rows)), rows] = np.inf
+        alike = codes[rows][:, None] == codes
+        found.append((*_smallest(tile, alike, n_targets), *_smallest(tile, ~alike, n_impostors)))
+    targets, reach, impostors, gaps = (np.concatenate(column) for column in zip(*found, strict=True))
+    spread = total / (len(anchors) * len(codes))
+    return _crossed(anchors, targets, reach, impostors, gaps, impostor_margin * spread)
+
+
+def _smallest(tile: Array, where: Array, k: int) -> tuple[Array, Array]:
+    """Columns and values of the k smallest entries of each row among those marked; -1 and inf where there are fewer."""
+    masked = np.where(where, tile, np.inf)
+    columns = np.argsort(masked, axis=1, kind="stable")[:, :k]
+    values = np.take_along_axis(masked, columns, 1)
+    return np.where(np.isfinite(values), columns, -1), values
 
 
 def _minus(rows: Any, centre: Array | None) -> Any:

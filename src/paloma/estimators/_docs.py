@@ -1,6 +1,6 @@
 """The parameters that all learners share, documented once and put into each class's docstring."""
 
-COMMON = """\
+STEPS = """\
 step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         The step rule, i.e. the loss: hinge (pa1, the paper's), hard margin (pa, ignores C), squared hinge (pa2), smooth
         hinge, logistic, and two robust ones: ramp, which takes no step on a triplet whose loss reaches its level, and
@@ -10,6 +10,9 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     margin : float
         The 1 of the hinge, in scaled units. Margin m from the start I with C is margin 1 from I/m with C/m: a larger
         margin gives the data more say against the identity.
+"""
+
+MATRICES = """\
     psd : {"never", "end", "step", "exact"} or int
         When U and the L_c are made positive semidefinite: never; at read-out only (learning goes on from the raw
         state); after each step, by one eigenpair; by exact constrained steps; or every n triplets.
@@ -25,6 +28,9 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         triplets is learnt). `shared_` and `local_` are always the last iterates.
     init : "identity" or (d, d) array in the units of X
         Where U and every L_c start.
+"""
+
+TRIPLETS = """\
     unlabeled : label, optional
         The label that marks rows without one, e.g. -1. They form no triplets of their own.
     n_targets, n_impostors : int
@@ -48,10 +54,20 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
 
     Attributes
     ----------
+"""
+
+ATTRIBUTES = """\
     shared_ : (d, d) array, the last iterate of U in scaled units.
     local_ : (n_classes, d, d) array, L of classes_[k] likewise; empty for a global learner.
+"""
+
+COUNTS = """\
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
     mined_ : dict, after `fit` from labels: how many anchors there were, how many of them were alone in their class or
         had no impostor within the margin and so gave no triplets, and the number of triplets.
 """
+
+COMMON = STEPS + MATRICES + TRIPLETS + ATTRIBUTES + COUNTS
+
+KERNEL_COMMON = "TODO"

@@ -45,13 +45,14 @@ class Parameters(BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
+    _common: ClassVar[str] = COMMON
     _measure: ClassVar[Measure]
     _sparse: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", COMMON)
+            cls.__doc__ = cls.__doc__.replace("{common}", cls._common)
 
     # -- the parts -------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._search import LocalItems, majority
+from .._search import items_of, majority
 from ..estimators import LODML
 from ..estimators.base import Learner
 
@@ -67,7 +67,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
                 )
             rows = rows.astype(learner._model.dtype, copy=False)
-            self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
+            self._items = items_of(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
         return self
 
     def __sklearn_tags__(self) -> Tags:
