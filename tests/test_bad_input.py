@@ -7,8 +7,10 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import paloma
-from axes import GLOBAL, LEARNERS
+from axes import GLOBAL
+from axes import LEARNERS as DENSE
 
+LEARNERS = [*DENSE, "OKS", "OMKS"]
 N, D = 24, 4
 RNG = np.random.default_rng(8)
 Y = np.arange(N) % 3

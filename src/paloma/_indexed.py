@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._hedge import Hedge
-from ._kernels.index import index_sweep
+from ._kernels.index import gather, index_sweep
 from ._learner import Parts, Stream, Tally, _aggressiveness, _candidate_codes, learn
 from ._representation import Index
 
@@ -28,26 +28,28 @@ HEAD = 1024
 class Pass:
     """One pass over a stream: triplets as numbers of points and of pairs, and the state of Hedge.
 
+    judging : whether the triplets are new, so that mistakes on them count.
     draws : (n, n_kernels) numbers in [0, 1) that decide which kernels learn from which triplet, or none at all: all do.
     """
 
     numbered: Array
     members: Array
     hedge: Hedge
+    judging: bool
     delta: float
     draws: Array
     seen: int
 
 
-def learn_indexed(parts: Parts, index: Index, stream: Stream, hedge: Hedge, *, delta: float = 0.0,
-                  draws: Array | None = None, block: int | str = "auto", seen: int = 0, **more: Any) -> Tally:  # fmt: skip
+def learn_indexed(parts: Parts, index: Index, stream: Stream, hedge: Hedge, *, judging: bool = True,
+                  delta: float = 0.0, draws: Array | None = None, block: int | str = "auto", seen: int = 0, **more: Any) -> Tally:  # fmt: skip
     """`learn` on index space; Hedge is played on each triplet's ranking mistakes as it comes."""
     if not len(stream.triplets):
         return Tally()
     codes = _candidate_codes(parts, stream, stream.triplets)
     numbered, members = index.enter(stream.X, stream.triplets, codes)
     draws = np.empty((0, len(index.kernels))) if draws is None else draws
-    one_pass = Pass(numbered, members, hedge, delta, draws, seen)
+    one_pass = Pass(numbered, members, hedge, judging, delta, draws, seen)
     path = (partial(_index_block, one_pass=one_pass), _block_size(members) if block == "auto" else int(block))
     return learn(parts, index, replace(stream), path=path, seen=seen, **more)
 
@@ -90,10 +92,12 @@ def _stretch(
     done, steps = index_sweep(
         lefts, rights, lam * lam, mu * mu, codes, places.reshape(-1, 2), norms, values, parts.measure.sign, margins,
         _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, hedge.losses.copy(),
-        hedge.log_betas(n), one_pass.delta, one_pass.draws[start:stop], rows, held, index.room, tau, weight, ranks,
-        taking_part,
+        hedge.log_betas(n), one_pass.judging, one_pass.delta, one_pass.draws[start:stop], rows, held, index.room,
+        index.forgetting, tau, weight, ranks, taking_part,
     )  # fmt: skip
-    weights = hedge.play(ranks[:done] >= 0, taking_part[:done])
+    if not done:
+        return 0, 0.0, 0
+    weights = hedge.play(ranks[:done] >= 0, taking_part[:done]) if one_pass.judging else hedge.weights
     active = np.flatnonzero((tau[:done] != 0).any(axis=1))
     index.move(pairs, weight)
     index.touch(one_pass.numbered[start + active], one_pass.seen + start + active)
@@ -122,13 +126,14 @@ def _values(
 
 def _pair_grams(grams: list[Array], left: Array, right: Array, distances: bool) -> tuple[Array, Array]:
     """Factors of the inner products of pairs: k(p, p') and k(q, q'), or twice that of differences (spec.md 0)."""
-    first, second = (np.array([gram[np.ix_(side, side)] for gram in grams]) for side in (left, right))
-    if not distances:
-        return first, second
+    first, second = np.empty((2, len(grams), len(left), len(left)), grams[0].dtype)
     for k, gram in enumerate(grams):
-        cross = gram[np.ix_(left, right)]
-        first[k] += second[k] - cross - cross.T
-    return first, first
+        gather(gram, left, left, first[k])
+        gather(gram, right, right, second[k])
+        if distances:
+            cross = gram[np.ix_(left, right)]
+            first[k] += second[k] - cross - cross.T
+    return first, (first if distances else second)
 
 
 def _norms(index: Index, r: int, points: Array, rows: Array, gram: Array) -> Array:

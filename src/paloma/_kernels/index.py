@@ -47,15 +47,25 @@ def paired(left, right, i, j):
 
 
 @kernel
+def gather(matrix, rows, columns, out):
+    """out[i, j] = matrix[rows_i, columns_j]."""
+    for i in range(rows.shape[0]):
+        row = matrix[rows[i]]
+        for j in range(columns.shape[0]):
+            out[i, j] = row[columns[j]]
+
+
+@kernel
 def index_sweep(
     left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants,
-    losses, log_betas, delta, draws, rows, held, room, tau, weight, ranks, taking_part,
+    losses, log_betas, judging, delta, draws, rows, held, room, forgetting, tau, weight, ranks, taking_part,
 ):  # fmt: skip
-    """Steps of a block for each kernel; stops before a step that would need more than `room` new rows.
+    """Steps of a block for each kernel; one that needs more than `room` new rows is not taken, or `forgetting` ends it.
 
     left, right, values, norms, weight : as for `sweep`, one a kernel. rows, held : the rows of each triplet, and which
     rows are in the support. losses, log_betas : Hedge's sums and log(beta) of each triplet, from which a kernel's
-    chance to take part is (1 - delta) theta / max theta + delta, against `draws`; without draws all take part.
+    chance to take part is (1 - delta) theta / max theta + delta, against `draws`; without draws all take part. The sums
+    go on only while `judging`.
     Fills tau and ranks (sigma (q+ - q-) before the step, above or at 0 a ranking mistake), a column a kernel; returns
     (triplets done, steps taken).
     """
@@ -82,13 +92,16 @@ def index_sweep(
             new = 0 if held[p] else 1
             new += 0 if held[q] or q == p else 1
             new += 0 if held[n] or n == p or n == q else 1
-            if new > room:
+            if new > room and forgetting:
                 return t, steps
-            room -= new
-            held[p] = held[q] = held[n] = True
-            steps += 1
+            if new > room:
+                tau[t] = 0.0
+            else:
+                room -= new
+                held[p] = held[q] = held[n] = True
+                steps += 1
         for r in range(m):
-            if taking_part[t, r] and ranks[t, r] >= 0.0:
+            if judging and taking_part[t, r] and ranks[t, r] >= 0.0:
                 losses[r] += 1.0
             if tau[t, r] != 0.0:
                 weight[r, k] += tau[t, r]

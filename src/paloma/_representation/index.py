@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels.index import paired, spread
+from .._kernels.index import gather, paired, spread
 from .kernel import Kernel
 
 Array = NDArray[Any]
@@ -81,15 +81,15 @@ class Source:
 class Index:
     """Points, and net steps of pairs of them. `held` marks the support: the points that some step touched.
 
-    budget : most points of the support. When a step needs more, the eighth of them whose last step is longest ago is
-        forgotten with all its pairs first, and the step is computed anew.
+    budget : most points of the support. A step that needs more is not taken; or, if `forgetting`, the eighth of the
+        support whose last step is longest ago is forgotten first with all its pairs, and the step computed anew.
     cache : bytes of kernel values to keep while rows are learnt from.
     """
 
     def __init__(self, kernels: list[Kernel], dtype: Any, distances: bool, start: float, budget: int | None,
-                 cache: float) -> None:  # fmt: skip
+                 forgetting: bool, cache: float) -> None:  # fmt: skip
         self.kernels, self.dtype, self.distances, self.start = kernels, np.dtype(dtype), distances, start
-        self.budget, self.cache = budget, cache
+        self.budget, self.forgetting, self.cache = budget, forgetting, cache
         self.points: Array | None = None
         self.held = np.empty(0, bool)
         self.last = np.empty(0, np.int64)
@@ -192,7 +192,9 @@ class Index:
         assert source is not None
         if source.gram is None:
             return self._fresh_values(r, points, points)
-        return source.gram[r][np.ix_(source.cached[points], points)]
+        out = np.empty((len(points), len(points)), self.dtype)
+        gather(source.gram[r], source.cached[points], points, out)
+        return out
 
     def forms(self, pairs: slice, weights: Array, known: tuple[Array, Array, Array], left: Array, right: Array) -> Array:
         """k_p^T S k_q of pairs, or (k_p - k_q)^T S (k_p - k_q), S made of these listed pairs with these weights.

@@ -70,4 +70,43 @@ COUNTS = """\
 
 COMMON = STEPS + MATRICES + TRIPLETS + ATTRIBUTES + COUNTS
 
-KERNEL_COMMON = "TODO"
+KERNEL_MATRICES = """\
+    lam : float in [0, 1]
+        Weight of the shared part. 1 learns one form for all classes, 0 each class by itself; see LOSL.
+    normalize : bool
+        Compare by k(x, z) / sqrt(k(x, x) k(z, z)). Use it for kernels whose k(x, x) varies, such as polynomials.
+    budget : int or None
+        Most rows of the support, at least 3; None has no limit. Learning, memory and prediction cost in proportion.
+    when_full : {"keep", "forget"}
+        What happens to a step that needs more rows than the budget allows. keep: it is not taken; steps among rows of
+        the support go on. forget: the eighth of the support that took part in a step longest ago is dropped with all
+        its steps, which follows a stream that drifts, but costs accuracy where nothing drifts.
+    measure : {"similarity", "distance"}
+        What is learnt in feature space: a similarity, or a squared distance (phi(p) - phi(q))^T M (phi(p) - phi(q)), of
+        which `pair_score` is minus the root. A distance is never made p.s.d. and needs small steps.
+    cache_size : float
+        Megabytes of kernel values to keep while a call learns, for n rows and m kernels n^2 m times the item size. Above
+        it values are computed again for each block, which is slower.
+    psd, project : "never", "auto"
+        Without effect: there is no matrix to project, and psd takes no other word.
+    scale : "auto" or None
+        "auto" divides X by one number, so that rows of the first triplets have a mean squared distance of d, the number
+        of features: scikit-learn's default gamma = 1/d then gives typical rows the RBF value exp(-1), in any units.
+        Kernel values are further multiplied by `gain_`, so that k(x, x) has mean 64 (squared distances: mean 2), as
+        OASIS scales its rows. None takes X and the kernel as they are.
+    average : "auto", True or False
+        Read out a running average of the iterates instead of the last one ("auto": not where a single pass of given
+        triplets is learnt). `shared_` and `local_` are always the last iterates.
+    init : "identity" or "zero"
+        Where U and every L_c start: scores start as k(p, q), or as 0.
+"""
+
+KERNEL_ATTRIBUTES = """\
+    support_ : (n_support, d) rows that steps touched; row numbers if the kernel is precomputed.
+    shared_ : (n_support, n_support) array: U less its start is the sum of shared_[i, j] phi(x_i) phi(x_j)^T over the
+        support, phi of the scaled kernel; the last iterate. One such array a kernel for OMKS.
+    local_ : (n_classes, ...) arrays, L of classes_[k] likewise.
+    gain_ : what kernel values are multiplied by.
+"""
+
+KERNEL_COMMON = STEPS + KERNEL_MATRICES + TRIPLETS + KERNEL_ATTRIBUTES + COUNTS

@@ -24,6 +24,7 @@ class KernelModel(Model):
     """An index over the support, and Hedge over the kernels.
 
     delta : None, or each kernel's least chance to learn from a triplet, for the stochastic combination.
+    passes : over the triplets of one call; only the first is new, and counts for Hedge.
     training : rows and class codes of a precomputed kernel, whose training rows are the only candidates.
     """
 
@@ -33,11 +34,13 @@ class KernelModel(Model):
     distances: bool = False
     start: float = 1.0
     budget: int | None = None
+    forgetting: bool = False
     cache: float = 0.0
     gains: bool = True
     delta: float | None = None
     beta: float | str = 1.0
     several: bool = False
+    passes: int = 0
     parts: Parts | None = None
     hedge: Hedge = None  # type: ignore[assignment]
     state: Index = None  # type: ignore[assignment]
@@ -46,7 +49,7 @@ class KernelModel(Model):
     def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:
         factor = self.factor
         kernels = [k.fitted(X, triplets, factor, self.distances, self.gains) for k in self.kernels]
-        self.state = Index(kernels, X.dtype, self.distances, self.start, self.budget, self.cache)
+        self.state = Index(kernels, X.dtype, self.distances, self.start, self.budget, self.forgetting, self.cache)
         self.hedge = Hedge(len(kernels), self.beta)
         if kernels[0].precomputed:
             self.training = (X, None)
@@ -62,16 +65,18 @@ class KernelModel(Model):
         draws = None if self.delta is None else self.rng.random((n, m))
         if self.training is not None and stream.codes is not None and len(stream.codes) == len(self.training[0]):
             self.training = (self.training[0], stream.codes)
-        self.parts = parts
+        self.parts, judging = parts, not self.passes
+        self.passes += 1
         return self.count(
             learn_indexed(
-                parts, self.state, stream, self.hedge, delta=self.delta or 0.0, draws=draws, block=block,
+                parts, self.state, stream, self.hedge, judging=judging, delta=self.delta or 0.0, draws=draws, block=block,
                 seen=self.seen, averaging=rate, advance=advance,
             )  # fmt: skip
         )
 
     def close(self) -> None:
         self.state.close()
+        self.passes = 0
 
     def raw(self) -> Any:
         locality = Locality.shared() if self.parts is None else self.parts.locality
