@@ -20,6 +20,8 @@ from ._representation import Index
 Array = NDArray[Any]
 # Distinct pairs of a block, so that its matrices stay small.
 BLOCK_PAIRS = 384
+# Values are tied if they differ by this many units of rounding: a tie that rounding broke must not depend on blocks.
+TIE = 1024.0
 # Triplets whose pairs are counted to choose a block.
 HEAD = 1024
 
@@ -41,8 +43,19 @@ class Pass:
     seen: int
 
 
-def learn_indexed(parts: Parts, index: Index, stream: Stream, hedge: Hedge, *, judging: bool = True,
-                  delta: float = 0.0, draws: Array | None = None, block: int | str = "auto", seen: int = 0, **more: Any) -> Tally:  # fmt: skip
+def learn_indexed(
+    parts: Parts,
+    index: Index,
+    stream: Stream,
+    hedge: Hedge,
+    *,
+    judging: bool = True,
+    delta: float = 0.0,
+    draws: Array | None = None,
+    block: int | str = "auto",
+    seen: int = 0,
+    **more: Any,
+) -> Tally:
     """`learn` on index space; Hedge is played on each triplet's ranking mistakes as it comes."""
     if not len(stream.triplets):
         return Tally()
@@ -86,18 +99,18 @@ def _stretch(
     values = np.array([_values(parts, index, r, points, codes, left, right, grams[r]) for r in range(m)])
     lefts, rights = _pair_grams(grams, left, right, index.distances)
     norms = np.array([_norms(index, r, points, rows, grams[r]) for r in range(m)])
-    tau, ranks, taking_part = np.zeros((n, m)), np.zeros((n, m)), np.zeros((n, m), bool)
+    (tau, ranks), (mistakes, taking_part) = np.zeros((2, n, m)), np.zeros((2, n, m), bool)
     weight, held, margins = np.zeros((m, len(pairs))), index.held[points], np.full(n, parts.margin)
     hedge = one_pass.hedge
     done, steps = index_sweep(
         lefts, rights, lam * lam, mu * mu, codes, places.reshape(-1, 2), norms, values, parts.measure.sign, margins,
         _aggressiveness(parts, stream, start, stop), parts.step.code, parts.step.constants, hedge.losses.copy(),
         hedge.log_betas(n), one_pass.judging, one_pass.delta, one_pass.draws[start:stop], rows, held, index.room,
-        index.forgetting, tau, weight, ranks, taking_part,
+        index.forgetting, TIE * np.finfo(index.dtype).eps, tau, weight, ranks, mistakes, taking_part,
     )  # fmt: skip
     if not done:
         return 0, 0.0, 0
-    weights = hedge.play(ranks[:done] >= 0, taking_part[:done]) if one_pass.judging else hedge.weights
+    weights = hedge.play(mistakes[:done], taking_part[:done]) if one_pass.judging else hedge.weights
     active = np.flatnonzero((tau[:done] != 0).any(axis=1))
     index.move(pairs, weight)
     index.touch(one_pass.numbered[start + active], one_pass.seen + start + active)
@@ -121,6 +134,8 @@ def _values(
     for code in np.unique(codes[codes >= 0]).tolist() if mu else ():
         part, mine = index.pairs.of_class(code), np.flatnonzero(codes == code)
         values[mine] += mu * mu * index.forms(part, steps[part], known, left[mine], right[mine])
+    if index.distances:
+        values[left == right] = 0.0
     return values
 
 
@@ -133,6 +148,7 @@ def _pair_grams(grams: list[Array], left: Array, right: Array, distances: bool) 
         if distances:
             cross = gram[np.ix_(left, right)]
             first[k] += second[k] - cross - cross.T
+            first[k][left == right] = first[k][:, left == right] = 0.0
     return first, (first if distances else second)
 
 

@@ -76,10 +76,8 @@ def mine(
     return _crossed(anchors, targets, reach, impostors, distances, impostor_margin * spread)
 
 
-def _crossed(
-    anchors: Array, targets: Array, reach: Array, impostors: Array, distances: Array, slack: float
-) -> Mined:
-    """Every target of an anchor with each of its impostors no farther than the farthest target and `slack`; -1: none."""
+def _crossed(anchors: Array, targets: Array, reach: Array, impostors: Array, distances: Array, slack: float) -> Mined:
+    """Every target of an anchor with each of its impostors no farther than the farthest target plus `slack`."""
     radius = reach.max(axis=1, initial=-np.inf, where=targets >= 0)
     impostors = np.where(distances <= radius[:, None] + slack, impostors, -1)
     alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
@@ -99,7 +97,7 @@ def mine_by(
     impostor_margin: float = 0.1,
     anchors: Array | None = None,
 ) -> Mined:
-    """`mine` under any squared distances: `distances(anchors)` gives those of some rows to all rows, a tile at a time."""
+    """`mine` under any squared distances; `distances(rows)` gives those of a few rows to all rows."""
     anchors, total, found = np.arange(len(codes)) if anchors is None else anchors, 0.0, []
     for a in range(0, len(anchors), QUERY_TILE):
         rows = anchors[a : a + QUERY_TILE]

@@ -58,7 +58,8 @@ def gather(matrix, rows, columns, out):
 @kernel
 def index_sweep(
     left, right, lam2, mu2, classes, triplets, norms, values, sign, margins, C, code, constants,
-    losses, log_betas, judging, delta, draws, rows, held, room, forgetting, tau, weight, ranks, taking_part,
+    losses, log_betas, judging, delta, draws, rows, held, room, forgetting, tie,
+    tau, weight, ranks, mistakes, taking_part,
 ):  # fmt: skip
     """Steps of a block for each kernel; one that needs more than `room` new rows is not taken, or `forgetting` ends it.
 
@@ -66,8 +67,8 @@ def index_sweep(
     rows are in the support. losses, log_betas : Hedge's sums and log(beta) of each triplet, from which a kernel's
     chance to take part is (1 - delta) theta / max theta + delta, against `draws`; without draws all take part. The sums
     go on only while `judging`.
-    Fills tau and ranks (sigma (q+ - q-) before the step, above or at 0 a ranking mistake), a column a kernel; returns
-    (triplets done, steps taken).
+    Fills tau, ranks (sigma (q+ - q-) before the step) and ranking mistakes, a column a kernel; values that differ by no
+    more than `tie` of their size are tied, which is a mistake. Returns (triplets done, steps taken).
     """
     m, steps = values.shape[0], 0
     first, second = constants[0], constants[1]
@@ -77,6 +78,7 @@ def index_sweep(
         active, least = False, losses.min()
         for r in range(m):
             ranks[t, r] = sign * (values[r, k] - values[r, b])
+            mistakes[t, r] = ranks[t, r] >= -tie * (abs(values[r, k]) + abs(values[r, b]))
             taking_part[t, r] = C[t] > 0.0
             if draws.shape[0]:
                 chance = (1.0 - delta) * math.exp(log_betas[t] * (losses[r] - least)) + delta
@@ -91,7 +93,7 @@ def index_sweep(
             p, q, n = rows[t, 0], rows[t, 1], rows[t, 2]
             new = 0 if held[p] else 1
             new += 0 if held[q] or q == p else 1
-            new += 0 if held[n] or n == p or n == q else 1
+            new += 0 if held[n] or n in (p, q) else 1
             if new > room and forgetting:
                 return t, steps
             if new > room:
@@ -101,7 +103,7 @@ def index_sweep(
                 held[p] = held[q] = held[n] = True
                 steps += 1
         for r in range(m):
-            if judging and taking_part[t, r] and ranks[t, r] >= 0.0:
+            if judging and taking_part[t, r] and mistakes[t, r]:
                 losses[r] += 1.0
             if tau[t, r] != 0.0:
                 weight[r, k] += tau[t, r]

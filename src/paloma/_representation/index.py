@@ -196,7 +196,9 @@ class Index:
         gather(source.gram[r], source.cached[points], points, out)
         return out
 
-    def forms(self, pairs: slice, weights: Array, known: tuple[Array, Array, Array], left: Array, right: Array) -> Array:
+    def forms(
+        self, pairs: slice, weights: Array, known: tuple[Array, Array, Array], left: Array, right: Array
+    ) -> Array:
         """k_p^T S k_q of pairs, or (k_p - k_q)^T S (k_p - k_q), S made of these listed pairs with these weights.
 
         known : what `values_with` gave; left, right : numbers of its points.

@@ -161,14 +161,15 @@ class KernelItems:
 
     def products(self, sides: Factors, part: slice) -> Array:
         """s(q, x) of queries and a tile of items."""
-        Q, metric, total = sides[0], self.metric, None
+        Q, metric = sides[0], self.metric
+        total = np.zeros((len(Q), part.stop - part.start), metric.dtype)
         mapped = self._mapped(part) if self.kept is None else self.kept[part.start]
         for k, (_, kernel, weight) in enumerate(metric.parts):
             scores = sides[1 + k] @ mapped[k].T
             if metric.start:
                 scores += kernel(Q, self.points[k][part])
             scores *= scores.dtype.type(weight)
-            total = scores if total is None else np.add(total, scores, out=total)
+            total += scores
         return total
 
     @property

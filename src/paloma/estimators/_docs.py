@@ -85,8 +85,8 @@ KERNEL_MATRICES = """\
         What is learnt in feature space: a similarity, or a squared distance (phi(p) - phi(q))^T M (phi(p) - phi(q)), of
         which `pair_score` is minus the root. A distance is never made p.s.d. and needs small steps.
     cache_size : float
-        Megabytes of kernel values to keep while a call learns, for n rows and m kernels n^2 m times the item size. Above
-        it values are computed again for each block, which is slower.
+        Megabytes of kernel values to keep while a call learns: m n^2 values for n rows and m kernels. If they are more,
+        values are computed again for each block, which is slower. Search keeps transformed items within the same limit.
     psd, project : "never", "auto"
         Without effect: there is no matrix to project, and psd takes no other word.
     scale : "auto" or None

@@ -67,12 +67,9 @@ class KernelModel(Model):
             self.training = (self.training[0], stream.codes)
         self.parts, judging = parts, not self.passes
         self.passes += 1
-        return self.count(
-            learn_indexed(
-                parts, self.state, stream, self.hedge, judging=judging, delta=self.delta or 0.0, draws=draws, block=block,
-                seen=self.seen, averaging=rate, advance=advance,
-            )  # fmt: skip
-        )
+        sampling: dict[str, Any] = {"delta": self.delta or 0.0, "draws": draws, "judging": judging}
+        rhythm: dict[str, Any] = {"block": block, "seen": self.seen, "averaging": rate, "advance": advance}
+        return self.count(learn_indexed(parts, self.state, stream, self.hedge, **sampling, **rhythm))
 
     def close(self) -> None:
         self.state.close()

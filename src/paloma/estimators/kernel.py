@@ -255,8 +255,8 @@ class OKS(KernelLearner):
 class OMKS(KernelLearner):
     """Online multiple kernel similarity learning: OKS with several kernels, weighted by Hedge (Xia et al. 2014).
 
-    f(p, q) = sum_r theta_r S_r(p, q). Each kernel takes the OKS step of its own loss; a kernel that ranks a triplet
-    wrongly before its step, S_r(p, p+) <= S_r(p, p-), has its weight multiplied by beta, and the weights are normalised.
+    f(p, q) = sum_r theta_r S_r(p, q). Each kernel takes the OKS step of its own loss; one that ranks a triplet wrongly
+    before its step, S_r(p, p+) <= S_r(p, p-), has its weight multiplied by beta, and the weights are normalised.
 
     Parameters
     ----------

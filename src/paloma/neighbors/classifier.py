@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
@@ -72,7 +72,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = isinstance(_learner_of(self.metric), Learner) and _learner_of(self.metric)._sparse
+        learner = _learner_of(self.metric)
+        tags.input_tags.sparse = isinstance(learner, Learner) and learner._sparse
+        tags.input_tags.pairwise = isinstance(learner, Learner) and get_tags(learner).input_tags.pairwise
         return tags
 
     def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
