@@ -138,7 +138,8 @@ REFUSED = {
     "delta": (lambda: paloma.OMKS(delta=2.0).fit(IRIS, LABELS), "delta"),
     "combination": (lambda: paloma.OMKS(combination="best").fit(IRIS, LABELS), "combination"),
     "not finite": (lambda: paloma.OKS(kernel=lambda A, B: np.nan * (A @ B.T)).fit(IRIS, LABELS), "finite"),
-    "overflow": (lambda: oks("poly", kernel_params={"degree": 99}).fit(IRIS * 1e9, LABELS), "overflow"),
+    "overflow": (
+        lambda: paloma.OKS(kernel="poly", kernel_params={"degree": 99, "coef0": 1e9}).fit(IRIS, LABELS), "overflow"),
 }  # fmt: skip
 
 
