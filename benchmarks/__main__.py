@@ -5,7 +5,7 @@ import sys
 
 NAMES = (
     "learning", "logdet", "search", "memory", "accuracy", "projection", "growth",
-    "modalities", "pipe", "noise", "semi", "streams",
+    "modalities", "kernels", "pipe", "noise", "semi", "streams",
 )  # fmt: skip
 
 for name in sys.argv[1:] or NAMES:

@@ -5,7 +5,7 @@ top of a shared one.
 """
 
 from . import datasets, evaluate, exceptions, persist, preprocessing, triplets
-from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OMDML, SLMOML
+from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML
 from .neighbors import MetricKNeighborsClassifier
 from .persist import load, save
 
@@ -18,7 +18,9 @@ __all__ = [
     "LOSL",
     "OASIS",
     "ODML",
+    "OKS",
     "OMDML",
+    "OMKS",
     "SLMOML",
     "MetricKNeighborsClassifier",
     "datasets",

@@ -39,6 +39,10 @@ class Items:
     constants: Array
     sides: Callable[[Any], Factors] = lambda rows: (rows,)
 
+    def tile(self, sides: Factors, part: slice, scratch: Scratch) -> Array:
+        """q.x of queries, given by their factors, and a tile of items."""
+        return _product(sides, self.rows(part), scratch)
+
 
 def _product(queries: Factors, items: Factors, scratch: Scratch) -> Array:
     """Sum of the products of matching factors, dense or CSR, as a dense tile."""
@@ -81,7 +85,7 @@ def nearest(
         factors = items.sides(rows)
         for start in range(0, items.n, ITEM_TILE):
             stop = min(start + ITEM_TILE, items.n)
-            scores = _product(factors, items.rows(slice(start, stop)), scratch)
+            scores = items.tile(factors, slice(start, stop), scratch)
             merge_tile(
                 scores, items.alpha, table, items.classes[start:stop], items.constants[start:stop], start,
                 own[part], query_classes[part], others, best[part], ids[part],
@@ -126,6 +130,7 @@ class Metric(Protocol):
     """What search needs of a learnt metric; see `paloma._representation.metric`."""
 
     symmetric: bool
+    of_differences: bool
 
     def resolve(self, codes: Array) -> Array: ...
 
@@ -136,6 +141,11 @@ class Metric(Protocol):
     def query_side(self, Q: Any, codes: Array | None = None) -> Factors: ...
 
     def query_forms(self, Q: Array, codes: Array) -> Array: ...
+
+
+def items_of(metric: Any, X: Any, codes: Array) -> Any:
+    """Items under a metric, ready to be searched: `LocalItems`, unless the metric has a kind of its own."""
+    return metric.items(X, codes) if hasattr(metric, "items") else LocalItems(metric, X, codes)
 
 
 class LocalItems:

@@ -26,6 +26,7 @@ class FactoredMetric:
     def __init__(self, inner: DenseMetric, basis: Array, factor: float) -> None:
         self.inner, self.basis = inner, basis
         self.locality, self.symmetric = inner.locality, inner.symmetric
+        self.of_differences = inner.symmetric
         self._square = basis.dtype.type(factor * factor)
 
     def resolve(self, codes: Array) -> Array:

@@ -65,4 +65,6 @@ def checked(
     learner._check_held(X.shape[1])
     if learner.scale is None or X.dtype == np.float64:
         check.check_magnitude(learner, X, 1.0)
+    if not reset:
+        learner._check_more_rows(X)
     return Checked(X, y, triplets, pairs, targets, weight)

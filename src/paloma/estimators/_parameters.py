@@ -52,6 +52,7 @@ class Parameters(BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
+    _common: ClassVar[str] = COMMON
     _measure: ClassVar[Measure]
     _sparse: ClassVar[bool] = False
     _takes_pairs: ClassVar[bool] = True
@@ -59,7 +60,7 @@ class Parameters(BaseEstimator):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", COMMON).replace("{regions}", REGIONS)
+            cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
 
     def _refuse_forgetting(self, why: str) -> None:
         if self.forget:
