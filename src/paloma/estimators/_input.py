@@ -35,6 +35,8 @@ def checked(
     who = check.name_of(learner)
     if triplets is not None and pairs is not None:
         raise ValueError(f"{who}: give triplets or pairs, not both in one call.")
+    if pairs is not None and not learner._linear:
+        raise ValueError(f"{who} does not learn from pairs; give triplets.")
     if X is None:
         if triplets is None and pairs is None:
             raise ValueError(f"{who} needs X, or triplets as points (n, 3, d), or pairs as points (n, 2, d).")
