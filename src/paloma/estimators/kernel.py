@@ -37,7 +37,6 @@ class KernelLearner(PerClassLearner):
     cache_size: float = 1000.0
 
     _common: ClassVar[str] = KERNEL_COMMON
-    _takes_pairs: ClassVar[bool] = False
 
     @abstractmethod
     def _kernels(self, d: int) -> list[Kernel]:
@@ -59,7 +58,6 @@ class KernelLearner(PerClassLearner):
 
     def _check_held(self, d: int) -> None:
         who = check.name_of(self)
-        self._refuse_forgetting("its steps are kept as they were taken; when_full='forget' drops old rows")
         check.check_word("measure", self.measure, ("similarity", "distance"))
         check.check_word("init", self.init, ("identity", "zero"))
         check.check_real("cache_size", self.cache_size, 0.0)
