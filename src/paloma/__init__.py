@@ -6,7 +6,7 @@ top of a shared one.
 
 from . import datasets, evaluate, exceptions, preprocessing, triplets
 from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML
-from .neighbors import MetricKNeighborsClassifier
+from .neighbors import MetricIndex, MetricKNeighborsClassifier
 
 __version__ = "0.1.0"
 
@@ -17,6 +17,7 @@ __all__ = [
     "LOSL",
     "OASIS",
     "ODML",
+    "MetricIndex",
     "MetricKNeighborsClassifier",
     "datasets",
     "evaluate",

@@ -5,6 +5,7 @@ over all items, whatever their class; the first is a table over classes, the las
 """
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -96,6 +97,37 @@ def squared_norms(rows: Any) -> Array:
     return row_products(rows, rows)
 
 
+def certified(
+    Q: Any,
+    k: int,
+    n: int,
+    rough: Callable[[Array, int], tuple[Array, Array, Array]],
+    direct: Callable[[Any, Array], Array],
+) -> tuple[Array, Array]:
+    """The k nearest of n items from rough values: those of candidates beyond k are formed again directly.
+
+    `rough(numbers of queries, reach)` gives values, items and a bound on the values' error for each query;
+    `direct(rows, items)` exact values. Where rounding could have kept a nearer item out, more candidates are taken.
+    """
+    values, ids = np.empty((Q.shape[0], k)), np.empty((Q.shape[0], k), np.int64)
+    unsure = np.arange(Q.shape[0])
+    for reach in sorted({min(k + spare, n) for spare in SPARE}):
+        estimates, found, error = rough(unsure, reach)
+        values[unsure], ids[unsure] = best_of(Q[unsure], found, k, direct)
+        unsure = unsure[~(estimates[:, -1] - error > values[unsure, -1])]
+        if not len(unsure):
+            break
+    return values, ids
+
+
+def best_of(Q: Any, ids: Array, k: int, direct: Callable[[Any, Array], Array]) -> tuple[Array, Array]:
+    """The k best of each query's candidates by their direct values; of equal ones the lower number comes first."""
+    tiles = [slice(a, a + QUERY_TILE) for a in range(0, Q.shape[0], QUERY_TILE)]
+    values = np.concatenate([direct(Q[part], ids[part]) for part in tiles])
+    order = np.lexsort((ids, values), axis=1)[:, :k]
+    return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+
+
 class Metric(Protocol):
     """What search needs of a learnt metric; see `paloma._representation.metric`."""
 
@@ -112,6 +144,11 @@ class Metric(Protocol):
     def query_forms(self, Q: Array, codes: Array) -> Array: ...
 
 
+def items_of(metric: Any, X: Any, codes: Array) -> Any:
+    """Items under a metric, ready to be searched: `LocalItems`, unless the metric has a kind of its own."""
+    return metric.items(X, codes) if hasattr(metric, "items") else LocalItems(metric, X, codes)
+
+
 class LocalItems:
     """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it.
 
@@ -120,19 +157,34 @@ class LocalItems:
     """
 
     def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
-        self.metric, self.X = metric, X
-        self.codes = metric.resolve(codes)
-        self.distinct, columns = np.unique(self.codes, return_inverse=True)
-        self.columns = columns.astype(np.int32)
-        self.centre = None
+        self.metric, self.centre = metric, None
         if metric.symmetric and not sp.issparse(X):
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        self.mapped, self.constants = metric.item_side(self._centred(X), self.codes)
-        if metric.symmetric:
-            self.extent = float(np.sqrt(np.abs(self.constants).max(initial=0.0)))
+        self._hold(X, metric.resolve(codes), *self._map(X, metric.resolve(codes)))
+
+    def _map(self, X: Any, codes: Array) -> tuple[Factors, Array]:
+        mapped, constants = self.metric.item_side(self._centred(X), codes)
+        return mapped, constants if self.metric.symmetric else np.zeros(len(constants))
+
+    def _hold(self, X: Any, codes: Array, mapped: Factors, constants: Array) -> None:
+        self.X, self.codes, self.mapped, self.constants = X, codes, mapped, constants
+        self.distinct, columns = np.unique(codes, return_inverse=True)
+        self.columns = columns.astype(np.int32)
+        if self.metric.symmetric:
+            self.extent = float(np.sqrt(np.abs(constants).max(initial=0.0)))
         else:
-            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in self.mapped], axis=0).max(initial=0.0)))
-            self.constants[:] = 0.0
+            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in mapped], axis=0).max(initial=0.0)))
+
+    def revised(self, X: Any, codes: Array, kept: Array) -> "LocalItems":
+        """The items X: those numbered `kept` here, in this order, and then new ones. Maps the new ones alone."""
+        if sp.issparse(X):
+            return LocalItems(self.metric, X, codes)
+        codes, n = self.metric.resolve(codes), len(kept)
+        mapped, constants = self._map(X[n:], codes[n:])
+        factors = tuple(np.concatenate([old[kept], new]) for old, new in zip(self.mapped, mapped, strict=True))
+        revised = copy(self)
+        revised._hold(X, codes, factors, np.concatenate([self.constants[kept], constants]))
+        return revised
 
     def _centred(self, rows: Any) -> Any:
         return rows if self.centre is None else rows - self.centre
@@ -163,27 +215,14 @@ class LocalItems:
     def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
         Q = self._like_items(Q)
-        n = self.X.shape[0] - (own is not None)
-        values, ids, sure = self._reach(Q, k, min(k + SPARE[0], n), own)
-        for spare in SPARE[1:]:
-            again = np.flatnonzero(~sure)
-            if not len(again) or k + spare > n:
-                break
-            found = self._reach(Q[again], k, k + spare, None if own is None else own[again])
-            values[again], ids[again], sure[again] = found
-        return values, ids
 
-    def _reach(self, Q: Any, k: int, reach: int, own: Array | None) -> tuple[Array, Array, Array]:
-        """k neighbours out of `reach` candidates, and whether rounding cannot have kept a nearer item out of them."""
-        n_queries = Q.shape[0]
-        rough, ids = nearest(lambda part: self._centred(Q[part]), n_queries, self.items, reach, own=own)
-        tiles = [slice(a, a + QUERY_TILE) for a in range(0, n_queries, QUERY_TILE)]
-        values = np.concatenate([self._direct(Q[part], ids[part]) for part in tiles])
-        order = np.lexsort((ids, values), axis=1)[:, :k]
-        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
-        everything = reach >= self.X.shape[0] - (own is not None)
-        sure = np.full(n_queries, True) if everything else rough[:, -1] - self._rounding(Q) > values[:, -1]
-        return values, ids, sure
+        def rough(part: Array, reach: int) -> tuple[Array, Array, Array]:
+            rows = Q[part]
+            mine = None if own is None else own[part]
+            found = nearest(lambda tile: self._centred(rows[tile]), rows.shape[0], self.items, reach, own=mine)
+            return *found, self._rounding(rows)
+
+        return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
 
     def _rounding(self, Q: Any) -> Array:
         """Bound on the rounding error of the expanded values of each query."""

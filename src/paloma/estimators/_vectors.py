@@ -48,6 +48,13 @@ def augmented_items(metric: DenseMetric, X: Array, codes: Array, order: Array) -
     return _side_by_side((*(2.0 * factor for factor in mapped), -shares, -constants[:, None]))
 
 
+def extra_columns(metric: DenseMetric, n_classes: int) -> int:
+    """How many columns stand behind those that hold M_c x: forms and the constant, for a distance."""
+    if not metric.symmetric:
+        return 0
+    return n_classes + 3 if metric.locality.is_local else 2
+
+
 def _side_by_side(blocks: tuple[Any, ...]) -> Any:
     """Columns of all blocks in the precision of the first; CSR if one of them is sparse."""
     if any(sp.issparse(block) for block in blocks):
@@ -57,7 +64,7 @@ def _side_by_side(blocks: tuple[Any, ...]) -> Any:
 
 @dataclass
 class Balance:
-    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled to the spread of the first d.
+    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled to the spread of the rest.
 
     The query takes the inverse factors; dropping a constant of the query does not change the order. A last column
     sqrt(Phi - |v|^2) turns inner products into Euclidean distances.
@@ -68,10 +75,11 @@ class Balance:
     phi: float
 
     @classmethod
-    def of(cls, vectors: Array, d: int) -> Self:
-        """Fix centre, spread and Phi from the items as they are published."""
+    def of(cls, vectors: Array, n_extra: int) -> Self:
+        """Fix centre, spread and Phi from the items as they are published; the last `n_extra` columns are extra."""
         centre, spread = np.zeros(vectors.shape[1]), np.ones(vectors.shape[1])
-        if vectors.shape[1] > d:
+        d = vectors.shape[1] - n_extra
+        if n_extra:
             extra = vectors[:, d:].astype(np.float64)
             deviation = extra.std(axis=0)
             typical = float(vectors[:, :d].std(axis=0, dtype=np.float64).mean()) or 1.0

@@ -1,5 +1,6 @@
 """Nearest neighbours under learnt metrics."""
 
 from .classifier import MetricKNeighborsClassifier
+from .index import MetricIndex
 
-__all__ = ["MetricKNeighborsClassifier"]
+__all__ = ["MetricIndex", "MetricKNeighborsClassifier"]
