@@ -4,7 +4,7 @@ Learns similarity and distance online, from triplets ("this should be nearer tha
 top of a shared one.
 """
 
-from . import datasets, evaluate, exceptions, preprocessing, triplets
+from . import datasets, evaluate, exceptions, metrics, preprocessing, triplets
 from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML
 from .neighbors import MetricIndex, MetricKNeighborsClassifier
 
@@ -22,6 +22,7 @@ __all__ = [
     "datasets",
     "evaluate",
     "exceptions",
+    "metrics",
     "preprocessing",
     "triplets",
 ]

@@ -89,6 +89,14 @@ class Tiles(InMemory):
     def candidates(self, Q: Any, n: int, least: int) -> Array:
         return self.search(Q, n)[1]
 
+    def ranking(self, Q: Any) -> Array:
+        """Numbers of all items, nearest first, (n_queries, n_items)."""
+        out = np.empty((Q.shape[0], len(self.view.shelf)), np.int64)
+        step = max(1, PAIRS * 64 // len(self.view.shelf))
+        for a in range(0, Q.shape[0], step):
+            out[a : a + step] = np.argsort(self._items.all_values(Q[a : a + step]), axis=1, kind="stable")
+        return out
+
 
 class Vectors:
     """Items of soft classes as search vectors: one product, whatever the number of classes (spec.md 11)."""
@@ -103,6 +111,9 @@ class Vectors:
 
     def search(self, Q: Any, k: int) -> tuple[Array, Array]:
         return self.view.certified(Q, k, self._rough, self._extent, self._vectors.dtype)
+
+    def all_values(self, Q: Any) -> Array:
+        return -(self.view.query_vectors(Q) @ self._vectors.T)
 
     def _rough(self, queries: Array, reach: int) -> tuple[Array, Array]:
         vectors, n = self._vectors, len(self._vectors)
@@ -123,8 +134,11 @@ class Sums:
     def search(self, Q: Any, k: int) -> tuple[Array, Array]:
         step = max(1, PAIRS * 16 // self._sums.shape[1])
         tiles = [Q[a : a + step] for a in range(0, Q.shape[0], step)]
-        values = np.concatenate([(self._sums @ self._items.all_values(rows).T).T for rows in tiles])
+        values = np.concatenate([self.all_values(rows) for rows in tiles])
         return self.view.best_of(Q, np.argsort(values, axis=1, kind="stable")[:, : k + SPARE[0]], k)
+
+    def all_values(self, Q: Any) -> Array:
+        return (self._sums @ self._items.all_values(Q).T).T
 
 
 def _no_table(rows: Array) -> Array:

@@ -76,7 +76,7 @@ class MetricIndex:
     >>> ids = index.add(X[::2], y[::2])
     >>> distances, ids = index.search(X[1:4:2], k=3)
     >>> ids.tolist()
-    [[6, 23, 1], [1, 23, 6]]
+    [[6, 17, 15], [15, 1, 17]]
     >>> _ = metric.partial_fit(X[1::2], y[1::2])
     >>> index.updates_behind > 0
     True
@@ -239,6 +239,12 @@ class MetricIndex:
         if k > n:
             raise ValueError(f"k={k} is more than the {n} items of the index.")
         return published
+
+    def rank(self, Q: ArrayLike) -> Array:
+        """Ids of all items, nearest first, for each query: exact, whatever the backend; for evaluation."""
+        check_is_fitted(self._learner)
+        view = self._held(1).view
+        return view.shelf.ids[Tiles.build(view).ranking(view.queries(Q))]
 
     def labels_of(self, ids: ArrayLike) -> Array:
         """Class of each of these items (of soft classes the largest share), None where there is none; shaped as ids."""
