@@ -102,7 +102,8 @@ class View:
 
     def query_vectors(self, Q: Any) -> Array:
         """Search vectors of queries; minus the inner product with an item's is its value."""
-        return self.learner.query_vectors(self._centred(Q))
+        vectors = self.learner.query_vectors(self._centred(Q))
+        return vectors.toarray() if sp.issparse(vectors) else vectors
 
     def _centred(self, rows: Any) -> Any:
         return rows if self.centre is None else rows - self.centre
