@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from .._representation import SHARED, UNSEEN, DenseMetric
 
 Array = NDArray[Any]
+# Spread of an extra column beside that of the others, in the balanced form. At 1 graphs found .980 to .995 of ten
+# neighbours on two real sets and a made one, at .3 .993 to .998 (width 64), at 3 less than half of some.
+EXTRA = 0.3
 
 
 def augmented_queries(metric: DenseMetric, Q: Array, codes: Array) -> Array:
@@ -64,7 +67,7 @@ def _side_by_side(blocks: tuple[Any, ...]) -> Any:
 
 @dataclass
 class Balance:
-    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled to the spread of the rest.
+    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled below the spread of the rest.
 
     The query takes the inverse factors; dropping a constant of the query does not change the order. A last column
     sqrt(Phi - |v|^2) turns inner products into Euclidean distances.
@@ -84,7 +87,7 @@ class Balance:
             deviation = extra.std(axis=0)
             typical = float(vectors[:, :d].std(axis=0, dtype=np.float64).mean()) or 1.0
             centre[d:] = extra.mean(axis=0)
-            spread[d:] = np.where(deviation > 0, deviation / typical, 1.0)
+            spread[d:] = np.where(deviation > 0, deviation / (EXTRA * typical), 1.0)
         balanced = (vectors - centre) / spread
         return cls(centre, spread, float(np.square(balanced).sum(axis=1).max(initial=0.0)) * 1.05)
 

@@ -102,7 +102,7 @@ class View:
 
     def query_vectors(self, Q: Any) -> Array:
         """Search vectors of queries; minus the inner product with an item's is its value."""
-        vectors = self.learner.query_vectors(self._centred(Q))
+        vectors: Any = self.learner.query_vectors(self._centred(Q))
         return vectors.toarray() if sp.issparse(vectors) else vectors
 
     def _centred(self, rows: Any) -> Any:
