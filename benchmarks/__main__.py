@@ -4,7 +4,7 @@ import importlib
 import sys
 
 NAMES = (
-    "learning", "logdet", "search", "memory", "accuracy", "projection", "growth",
+    "learning", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._representation import SHARED, DenseMetric
 from .._search import items_of, majority
-from ._vectors import Balance, augmented_items, augmented_queries
+from ._vectors import Balance, augmented_items, augmented_queries, extra_columns
 
 Array = NDArray[Any]
 
@@ -174,8 +174,12 @@ class Scoring:
         if not for_graph:
             return vectors
         _refuse_sparse(vectors)
-        self._model.balance = Balance.of(vectors, rows.shape[1])
+        self._model.balance = self._balance(vectors)
         return self._model.balance.items(vectors)
+
+    def _balance(self, vectors: Array) -> Balance:
+        """The balance that these item vectors fix."""
+        return Balance.of(vectors, extra_columns(self._metric(), len(self._vector_codes())))
 
     def _vector_codes(self) -> Array:
         return self._local_order().astype(np.int32)  # type: ignore[attr-defined]
