@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "paloma"
 MAX_LINES = 350
-BINARY = {".npz", ".png"}
+BINARY = {".npz", ".paloma", ".png"}
 SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
 

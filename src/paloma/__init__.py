@@ -4,9 +4,10 @@ Learns similarity and distance online, from triplets ("this should be nearer tha
 top of a shared one.
 """
 
-from . import datasets, evaluate, exceptions, metrics, preprocessing, triplets
+from . import datasets, evaluate, exceptions, metrics, persist, preprocessing, triplets
 from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML
 from .neighbors import MetricIndex, MetricKNeighborsClassifier
+from .persist import load, save
 
 __version__ = "0.1.0"
 
@@ -22,7 +23,10 @@ __all__ = [
     "datasets",
     "evaluate",
     "exceptions",
+    "load",
     "metrics",
+    "persist",
     "preprocessing",
+    "save",
     "triplets",
 ]

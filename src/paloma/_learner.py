@@ -12,6 +12,7 @@ one short sequential sweep for the step sizes, and one matrix product for each m
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from ._kernels.stream import stream as fused
 from ._kernels.sweep import correct, row_products, sweep
 from ._locality import FREE, Locality
 from ._measure import Measure
+from ._progress import report
 from ._psd import Psd, exact_tau, project_one
 from ._representation import Dense, gram, segments_of
 from ._step import Step
@@ -105,7 +107,7 @@ def learn(
         stream.X = read_only(stream.X)
     one, size = _path(parts, stream, block)
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
-    tally = Tally()
+    tally, begin = Tally(), perf_counter()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
         loss, updates = one(parts, state, stream, start, stop)
         tally.add(stop - start, loss, updates)
@@ -113,6 +115,7 @@ def learn(
             state.project()
         if averaging and (seen + stop) % AVERAGE_EVERY == 0:
             state.average(averaging(seen + stop))
+        begin = report(stop - start, loss, updates, begin)
         if advance:
             advance(stop - start, loss / (stop - start))
     state.settle()

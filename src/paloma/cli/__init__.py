@@ -3,14 +3,21 @@
 Each command is a function in a module of its own, registered here; imports that take time stand inside it.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from . import _errors
+from .convert import convert
 from .demo import demo
+from .evaluate import evaluate
+from .fit import fit
+from .info import info
+from .predict import predict
+from .search import search
+from .update import update
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
 
 app = typer.Typer(
     name="paloma",
@@ -18,8 +25,32 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
-app.command()(_errors.in_one_line(demo))
+# A dict of commands in place of a command is a group of them.
+COMMANDS: dict[str, Any] = {
+    "demo": demo,
+    "fit": fit,
+    "update": update,
+    "eval": evaluate,
+    "predict": predict,
+    "search": search,
+    "info": info,
+    "convert": convert,
+}
+
+
+def _add(commands: dict[str, Any], to: typer.Typer) -> None:
+    for name, command in commands.items():
+        if isinstance(command, dict):
+            group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+            _add(command, group)
+            to.add_typer(group, name=name)
+        else:
+            to.command(name)(_errors.in_one_line(command))
+
+
+_add(COMMANDS, app)
 
 
 def _print_version(wanted: bool) -> None:

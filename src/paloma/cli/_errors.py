@@ -1,5 +1,7 @@
 """Errors as one line on stderr and exit status 1; the traceback only where it is asked for."""
 
+import os
+import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -26,6 +28,13 @@ def in_one_line(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
+        except KeyboardInterrupt:
+            typer.echo("paloma: interrupted", err=True)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            # Whoever read us has read enough; Python must not complain again when it flushes.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(141) from None
         except Exception as error:
             # Errors about the command line itself carry an exit code and are typer's to print.
             if _shown["traceback"] or isinstance(error, typer.Abort) or hasattr(error, "exit_code"):

@@ -13,7 +13,14 @@ def demo(
     rows: Annotated[int | None, typer.Option(min=500, help="Use only so many random rows of the data.")] = None,
     output: Annotated[Path, typer.Option(help="Where the picture goes: .png, .svg or .pdf.")] = Path("paloma-demo.png"),
 ) -> None:
-    """Compare local and global learners on the embedded Letters data: a table and a picture."""
+    """Compare the learners on the embedded Letters data.
+
+    A table and a picture, beside the figures of the paper.
+
+    \b
+    Example:
+      paloma demo --quick
+    """
     from ..experiments.demo import demo as run
 
     run(n_splits=1 if quick else splits, seed=seed, n_rows=rows, output=output)

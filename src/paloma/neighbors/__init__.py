@@ -1,6 +1,7 @@
 """Nearest neighbours under learnt metrics."""
 
 from .classifier import MetricKNeighborsClassifier
+from .euclid import euclidean_accuracy
 from .index import MetricIndex
 
-__all__ = ["MetricIndex", "MetricKNeighborsClassifier"]
+__all__ = ["MetricIndex", "MetricKNeighborsClassifier", "euclidean_accuracy"]

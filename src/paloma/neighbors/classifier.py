@@ -66,8 +66,29 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 raise ValueError(
                     f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
                 )
-            rows = rows.astype(learner._model.dtype, copy=False)
-            self._items = LocalItems(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
+            self._items = self._placed(rows.astype(learner._model.dtype, copy=False), labels)
+        return self
+
+    def _placed(self, rows: Any, labels: Array) -> LocalItems:
+        """Rows under the metrics of their classes, as they are now."""
+        learner = _learner_of(self.metric_)
+        return LocalItems(learner._metric(), rows, learner._codes_of(labels, rows.shape[0], "rows of X"))
+
+    @property
+    def rows_(self) -> Any:
+        """The rows that vote."""
+        check_is_fitted(self)
+        return self._items.X
+
+    @property
+    def labels_(self) -> Array:
+        """Their labels."""
+        check_is_fitted(self)
+        return self.classes_[self._numbers]
+
+    def refresh(self) -> Self:
+        """Bring the rows under the metric as it is now, after it has learnt more."""
+        self._items = self._placed(self.rows_, self.labels_)
         return self
 
     def __sklearn_tags__(self) -> Tags:

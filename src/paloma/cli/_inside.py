@@ -1,0 +1,137 @@
+"""A model in words, numbers and pictures, for ``paloma info``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from .._optional import optional
+from ._models import Opened
+
+Array = NDArray[Any]
+_BARS = "▁▂▃▄▅▆▇█"
+# Matrices of more entries than this, all classes together, are not looked into.
+_ENTRIES = 200_000_000
+
+
+def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
+    """What a model holds, as plain values."""
+    opened = Opened(model)
+    learner, before = opened.learner, opened.before
+    names = _names(model, before, learner.n_features_in_)
+    return {
+        "model": " > ".join(type(step).__name__ for _, step in model.steps) if before else type(model).__name__,
+        "learner": type(learner).__name__,
+        "parameters": {k: v for k, v in learner.get_params(deep=False).items() if _differs(learner, k, v)},
+        "classes": learner.classes_.tolist(),
+        "n_features": learner.n_features_in_,
+        "features": names,
+        "scale": np.asarray(learner.scale_).tolist(),
+        "triplets": int(learner.n_triplets_),
+        "updates": int(learner.n_updates_),
+        "loss": float(learner.loss_),
+        "rows_kept": len(getattr(opened.last, "labels_", ())),
+        "parts": _matrices(learner, names, n_classes, n_features),
+    }
+
+
+def _names(model: Any, before: Pipeline | None, d: int) -> list[str]:
+    """Names of the features that the learner sees."""
+    known = (getattr(model, "columns_", None) or {}).get("features") or getattr(model, "feature_names_in_", None)
+    names = [f"x{k}" for k in range(d)] if known is None else list(known)
+    if before is not None and known is not None:
+        names = [str(name) for name in before.get_feature_names_out(np.array(names, object))]
+    return names if len(names) == d else [f"x{k}" for k in range(d)]
+
+
+def _differs(learner: Any, name: str, value: Any) -> bool:
+    default = type(learner)().get_params(deep=False)[name]
+    return type(value) is not type(default) or not np.array_equal(value, default)
+
+
+def _matrices(learner: Any, names: list[str], n_classes: int, n_features: int) -> list[dict[str, Any]]:
+    """U, and the L_c farthest from where they started: distance from the start, spectrum, heaviest features."""
+    d, k = learner.n_features_in_, len(learner.classes_)
+    if d * d * (k + 1) > _ENTRIES or np.shape(getattr(learner, "shared_", 0)) != (d, d):
+        return []
+    local, symmetric = learner.local_, hasattr(learner, "pair_distance")
+    out = [_one("shared", learner.shared_, learner.metric_matrix(), symmetric, names, n_features)]
+    moved = [float(np.linalg.norm(matrix - np.eye(d))) for matrix in local]
+    strongest = np.argsort(moved)[::-1][:n_classes].tolist() if any(moved) else []
+    for number in strongest:
+        label = learner.classes_[number]
+        out.append(_one(str(label), local[number], learner.metric_matrix(label), symmetric, names, n_features))
+    return out
+
+
+def _one(name: str, part: Array, metric: Array, symmetric: bool, names: list[str], n_features: int) -> dict[str, Any]:
+    spectrum = np.linalg.eigvalsh(part) if symmetric else np.linalg.svd(part, compute_uv=False)
+    weights = np.diag(metric)
+    heavy = np.argsort(-weights, kind="stable")[:n_features]
+    return {
+        "name": name,
+        "moved": float(np.linalg.norm(part - np.eye(len(part)))),
+        "spectrum": np.sort(spectrum)[::-1].tolist(),
+        "heaviest": [[names[j], float(weights[j] / max(weights.mean(), 1e-300))] for j in heavy],
+    }
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The same in words, with spectra drawn as bars."""
+    share = found["updates"] / max(found["triplets"], 1)
+    yield f"{found['file']}: {found['model']}, {found['bytes']:,} bytes"
+    yield f"  learner     {found['learner']}({', '.join(f'{k}={v!r}' for k, v in found['parameters'].items())})"
+    yield f"  learnt      {found['triplets']:,} triplets, {share:.1%} of them steps, mean loss {found['loss']:.4f}"
+    yield f"  classes     {len(found['classes'])}: {_few(found['classes'])}"
+    yield f"  features    {found['n_features']}: {_few(found['features'])}; divided by {found['scale']}"
+    if found["rows_kept"]:
+        yield f"  rows kept   {found['rows_kept']:,}, to vote and to be searched"
+    if not found["parts"]:
+        return
+    yield "  spectra, largest first; features by weight on the diagonal of the metric, in units of the mean"
+    for part in found["parts"]:
+        values = part["spectrum"]
+        heavy = ", ".join(f"{name} {weight:.2f}" for name, weight in part["heaviest"])
+        where = "U" if part is found["parts"][0] else f"L {part['name']}"
+        yield f"    {where:<10} {bars(values)}  {values[0]:.3g} to {values[-1]:.3g}, moved {part['moved']:.3g}; {heavy}"
+
+
+def _few(values: list[Any]) -> str:
+    return ", ".join(map(str, values[:12])) + (", ..." if len(values) > 12 else "")
+
+
+def bars(values: list[float], width: int = 24) -> str:
+    """Values as bars of block characters, at most `width` of them, from the smallest to the largest.
+
+    Examples
+    --------
+    >>> bars([8.0, 4.0, 2.0, 1.0])
+    '█▄▂▁'
+    """
+    shown = np.array([part.mean() for part in np.array_split(np.asarray(values), min(width, len(values)))])
+    low, high = min(shown.min(), 0.0), max(shown.max(), 1e-300)
+    return "".join(_BARS[int(np.ceil((v - low) / (high - low) * 8 - 1e-9)) - 1 if v > low else 0] for v in shown)
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """The spectra and the heaviest features as a picture."""
+    figure = optional("matplotlib.figure", "plot").Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for part in found["parts"]:
+        left.plot(np.arange(1, len(part["spectrum"]) + 1), part["spectrum"], label=part["name"])
+    left.set(xlabel="number", ylabel="eigenvalue, or singular value", title="Spectra of U and of the strongest L")
+    left.legend()
+    names = list(dict.fromkeys(name for part in found["parts"] for name, _ in part["heaviest"]))
+    table = np.full((len(found["parts"]), len(names)), np.nan)
+    for k, part in enumerate(found["parts"]):
+        for name, weight in part["heaviest"]:
+            table[k, names.index(name)] = weight
+    image = right.imshow(table, aspect="auto")
+    right.set_xticks(range(len(names)), names, rotation=60)
+    right.set_yticks(range(len(table)), [part["name"] for part in found["parts"]])
+    right.set_title("Heaviest features, in units of the mean weight")
+    figure.colorbar(image, ax=right)
+    figure.savefig(path)

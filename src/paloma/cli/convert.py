@@ -1,0 +1,83 @@
+"""``paloma convert``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._columns import LABEL
+from ._options import Drop, Label, Labels
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A table, a data set's name (letters, digits, ...), or a model file."),
+    ],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="A table: .csv, .jsonl, .npz, .parquet, .svm; of a model: .npz.")
+    ],
+    label: Label = LABEL,
+    labels: Labels = None,
+    drop: Drop = "",
+    rows: Annotated[str | None, typer.Option(help="Only rows from:to, counted from 0, e.g. 16000:20000.")] = None,
+) -> None:
+    """Write a table in another form, or a model's matrices.
+
+    \b
+    Example:
+      paloma convert letters letters.csv
+    """
+    from ._columns import Batch, LabelType, Wanted
+    from ._formats import read_all
+    from ._models import dropped
+    from ._writers import write
+
+    if _is_model(source):
+        write_matrices(source, target)
+        return
+    batch = read_all(source, Wanted(label, False, None, dropped(drop)), labels)
+    if batch.triplets:
+        raise ValueError(f"{source} holds triplets, which have no other form.")
+    y, part = LabelType().of(batch, source), _part(rows)
+    write(Batch(batch.X[part], None if y is None else y[part], batch.names), target, label)
+    typer.echo(f"{batch.X[part].shape[0]:,} rows, {batch.X.shape[1]} features, saved to {target}", err=True)
+
+
+def _part(rows: str | None) -> slice:
+    if rows is None:
+        return slice(None)
+    try:
+        start, _, stop = rows.partition(":")
+        return slice(int(start or 0), int(stop) if stop else None)
+    except ValueError:
+        raise ValueError(f"--rows must be from:to, e.g. 0:1000, got {rows!r}.") from None
+
+
+def _is_model(source: str) -> bool:
+    path = Path(source)
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(64)[8:].startswith(b'{"__metadata__":{"format":"paloma"')
+
+
+def write_matrices(source: str, target: Path) -> None:
+    """U, L, and M of every class in the units of the learner's rows, for programs in any language."""
+    import numpy as np
+
+    from ..persist import learner_of, load
+
+    if target.suffix.lower() != ".npz":
+        raise ValueError(f"{target}: the matrices of a model are written as .npz.")
+    learner: Any = learner_of(load(source))
+    np.savez_compressed(
+        target,
+        shared=learner.shared_,
+        local=learner.local_,
+        classes=learner.classes_,
+        scale=learner.scale_,
+        metric=learner.metric_matrix(),
+        metrics=np.array([learner.metric_matrix(label) for label in learner.classes_]),
+    )
+    typer.echo(f"{len(learner.classes_)} classes, {learner.n_features_in_} features, saved to {target}", err=True)

@@ -1,0 +1,85 @@
+"""``paloma fit``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._columns import LABEL, Batch
+from ._options import Data, Drop, Json, Label, LabelKind, Labels, Quiet, Triplets
+
+
+def fit(
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    learner: Annotated[str, typer.Option("--learner", "-l", help="LODML, ODML, LOSL, OASIS, L2ODML, ...")] = "LODML",
+    setting: Annotated[list[str] | None, typer.Option("--set", help="A parameter, e.g. --set C=0.1; repeat.")] = None,
+    label: Label = LABEL,
+    labels: Labels = None,
+    label_type: LabelKind = "auto",
+    drop: Drop = "",
+    triplets: Triplets = None,
+    prepare: Annotated[
+        str, typer.Option(help="What is done to the rows first: auto, none, standard, minmax, maxabs or unit.")
+    ] = "auto",
+    neighbors: Annotated[int, typer.Option("--neighbors", "-k", min=1, help="Neighbours that vote in predict.")] = 3,
+    metric_only: Annotated[
+        bool, typer.Option("--metric-only", help="Keep no rows: a small file; predict and search then need --items.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the learner.")] = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a metric from a table and save it.
+
+    With labels the rows are saved as well, to vote in predict and to be searched.
+
+    \b
+    Example:
+      paloma fit letters.csv -o letters.paloma --learner LODML --set C=0.02
+    """
+    from .._progress import reporting
+    from ._columns import LabelType, Wanted
+    from ._formats import read_all, read_triplets
+    from ._models import Opened, dropped
+    from ._models import learner as make
+    from ._report import Learning, print_json
+
+    metric = make(learner, setting, seed)
+    given = None if triplets is None else read_triplets(triplets)
+    needed = given is None and not data.endswith(".jsonl")
+    batch = read_all(data, Wanted(label, needed, None, dropped(drop)), labels)
+    batch.y = LabelType(label_type).of(batch, data)
+    learning = Learning(quiet or as_json, rows=0 if batch.triplets else len(batch))
+    with reporting(learning):
+        if batch.triplets:
+            model = metric.fit(None, batch.classes, triplets=batch.X, triplet_weight=batch.weight)
+        else:
+            model = _fitted(metric, batch, given, prepare, None if metric_only else neighbors)
+    learning.finish()
+    opened = Opened(model)
+    opened.remember(batch.names, label)
+    opened.save(output)
+    if as_json:
+        print_json({"model": str(output), "learner": type(metric).__name__, **learning.figures()})
+    elif not quiet:
+        typer.echo(f"{type(metric).__name__}, {len(metric.classes_)} classes, saved to {output}", err=True)
+
+
+def _fitted(metric: Any, batch: Batch, triplets: Any, prepare: str, k: int | None) -> Any:
+    """The learner fitted behind what prepares the rows; with labels and k, as the metric of a classifier."""
+    import scipy.sparse as sp
+
+    from ..neighbors import MetricKNeighborsClassifier
+    from ._models import prepared
+
+    model = prepared(metric, prepare, sp.issparse(batch.X))
+    rows = batch.X if model is metric else model[:-1].fit_transform(batch.X, batch.y)
+    metric.fit(rows, batch.y, triplets=triplets)
+    if k is None or batch.y is None:
+        return model
+    voting = MetricKNeighborsClassifier(metric, n_neighbors=k).fit(rows, batch.y)
+    if model is metric:
+        return voting
+    model.steps[-1] = ("metrickneighborsclassifier", voting)
+    return model

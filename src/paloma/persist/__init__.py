@@ -1,0 +1,83 @@
+"""Model files: one file a model, without pickle on any path.
+
+`save` writes a safetensors file whose metadata hold the model as strict JSON and whose last 32 bytes are the SHA-256 of
+everything before them; `load` verifies that before it reads anything else. What a class may hold is in `_state`, which
+classes there are in `_registry`, the tree of plain values in `_tree`, the bytes in `_container`.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..exceptions import ModelFileError
+from . import _container
+from ._about import environment, learner_of, summary
+from ._registry import register
+from ._tree import Reader, Writer
+
+__all__ = ["learner_of", "load", "register", "save"]
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Save a fitted learner, classifier, index or pipeline, so that `load` goes on from there to the bit.
+
+    A pipeline may hold scikit-learn's own scalers, normalisers, PCA and TruncatedSVD in front of a learner. The file is
+    written under a temporary name, synced and renamed: a crash leaves the old file or the new one.
+
+    Parameters
+    ----------
+    model : fitted estimator or index
+    path : file name, e.g. ``"letters.paloma"``
+
+    Raises
+    ------
+    ModelFileError
+        The model holds something that cannot be saved, e.g. a callable kernel; nothing is written.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from paloma import LODML, load, save
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> path = os.path.join(tempfile.mkdtemp(), "iris.paloma")
+    >>> save(LODML(random_state=0).fit(X, y), path)
+    >>> print(f"{load(path).score(X, y):.2f}")
+    0.97
+    """
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
+    writer = Writer()
+    tree = writer.node(model, type(model).__name__)
+    header = {"summary": summary(model), "environment": environment(), "model": tree}
+    _container.write(Path(path), header, writer.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model that `save` wrote.
+
+    Nothing in the file is executed, and nothing is read before its SHA-256 is verified. The digest tells damage, not
+    origin: whoever can write the file can make another valid one.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, was not written by paloma, or needs another version of it.
+
+    Examples
+    --------
+    >>> from paloma import load
+    >>> load(__file__)
+    Traceback (most recent call last):
+        ...
+    paloma.exceptions.ModelFileError: ...__init__.py was not written by paloma.save.
+    """
+    path = Path(path)
+    header, arrays = _container.read(path)
+    try:
+        return Reader(arrays).whole(header["model"])
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} holds no valid model: {error}") from None

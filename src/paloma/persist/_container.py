@@ -1,0 +1,145 @@
+"""The bytes of a model file: a safetensors file that ends with the SHA-256 of everything before it.
+
+    8 bytes   length n of the table, little-endian
+    n bytes   {"__metadata__":{"format":"paloma","version":"1","header":"..."},"0":{"dtype":...},...,"sha256":{...}}
+    arrays    one after the other, little-endian, C order
+    32 bytes  the digest, itself the last array of the table
+
+Any reader of safetensors can open it. `header` is JSON without NaN, infinities or repeated names.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+from numpy.typing import NDArray
+
+from ..exceptions import ModelFileError
+
+Array = NDArray[Any]
+
+VERSION = 1
+DTYPES = {
+    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
+    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8",
+}  # fmt: skip
+NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
+_DIGEST, _DIGEST_SIZE = "sha256", 32
+_START = b'{"__metadata__":{"format":"paloma","version":"'
+
+
+def write(path: Path, header: dict[str, Any], arrays: dict[str, Array]) -> None:
+    """Write a model file in one step: whoever opens `path` sees the old file or the new one."""
+    _replace(path, _sealed(_chunks(header, arrays)))
+
+
+def _chunks(header: dict[str, Any], arrays: dict[str, Array]) -> Iterator[Any]:
+    """The bytes of a file but for the digest."""
+    metadata = {"format": "paloma", "version": str(VERSION), "header": _dumps(header)}
+    table: dict[str, Any] = {"__metadata__": metadata}
+    at = 0
+    for name, array in arrays.items():
+        table[name] = {"dtype": NAMES[array.dtype], "shape": array.shape, "data_offsets": (at, at + array.nbytes)}
+        at += array.nbytes
+    table[_DIGEST] = {"dtype": "U8", "shape": (_DIGEST_SIZE,), "data_offsets": (at, at + _DIGEST_SIZE)}
+    text = _dumps(table).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for array in arrays.values():
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _sealed(chunks: Iterable[Any]) -> Iterator[Any]:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+        yield chunk
+    yield digest.digest()
+
+
+def _replace(path: Path, chunks: Iterable[Any]) -> None:
+    """Write under a temporary name in the same folder, sync, rename, sync the folder."""
+    path = Path(os.path.realpath(path))
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and arrays of a model file; the digest is verified before anything is parsed."""
+    raw = _verified(path)
+    try:
+        length = int.from_bytes(raw[:8], "little")
+        metadata = _loads(raw[8 : 8 + length].decode())["__metadata__"]
+        header = _loads(metadata["header"])
+        arrays = {name: _array(view) for name, view in safetensors.deserialize(raw) if name != _DIGEST}
+    except (ValueError, TypeError, KeyError, RecursionError, safetensors.SafetensorError) as error:
+        raise ModelFileError(f"{path} has a header that cannot be read: {error!r}.") from None
+    if set(metadata) != {"format", "version", "header"} or set(header) != {"summary", "environment", "model"}:
+        raise ModelFileError(f"{path} has a header with missing or unknown entries.")
+    return header, arrays
+
+
+def _verified(path: Path) -> bytes:
+    """All bytes of a file of ours, of a version we know, whose digest is right."""
+    with path.open("rb") as file:
+        start = file.read(8 + len(_START) + 8)
+        if not start[8:].startswith(_START):
+            raise ModelFileError(f"{path} was not written by paloma.save.")
+        raw = start + file.read(max(os.fstat(file.fileno()).st_size - len(start), 0))
+        more = file.read(1)
+    if more or len(raw) <= _DIGEST_SIZE or hashlib.sha256(raw[:-_DIGEST_SIZE]).digest() != raw[-_DIGEST_SIZE:]:
+        raise ModelFileError(f"{path} is damaged: it was cut off, added to or altered (its SHA-256 does not match).")
+    version = start[8 + len(_START) :].partition(b'"')[0].decode("ascii", "replace")
+    if version != str(VERSION):
+        raise ModelFileError(
+            f"{path} has version {version} of the format, this paloma reads version {VERSION}: install the paloma that "
+            "wrote it, or a later one."
+        )
+    return raw
+
+
+def _array(view: dict[str, Any]) -> Array:
+    return np.frombuffer(view["data"], DTYPES[view["dtype"]]).reshape(view["shape"])
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, ensure_ascii=True, separators=(",", ":"))
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse, object_pairs_hook=_no_repetition)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _no_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a name is repeated")
+    return out

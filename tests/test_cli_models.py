@@ -1,0 +1,216 @@
+"""The commands that learn, measure and search; and the page that lists them all."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import paloma
+from paloma.cli import _reference, app
+from paloma.cli._columns import Batch
+from paloma.cli._writers import write
+from same import assert_same
+
+ROOT = Path(__file__).resolve().parents[1]
+RNG = np.random.default_rng(0)
+Y = np.array(["red", "green", "blue"])[RNG.integers(0, 3, 300)]
+X = (RNG.normal(size=(300, 4)) + 2 * (Y[:, None] == np.array(["red", "green", "blue", "none"]))).round(3)
+NAMES = ["a", "b", "c", "d"]
+
+
+def run(*arguments, code=0, **options):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two tables, and the path of a model."""
+    write(Batch(X[:200], Y[:200], NAMES), tmp_path / "train.csv", "label")
+    write(Batch(X[200:], Y[200:], NAMES), tmp_path / "test.csv", "label")
+    return tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "model.paloma"
+
+
+@pytest.mark.parametrize("learner", paloma.estimators.__all__)
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_from_a_table_to_predictions(learner, suffix, tmp_path):
+    train, test, model = tmp_path / f"train{suffix}", tmp_path / f"test{suffix}", tmp_path / "model.paloma"
+    write(Batch(X[:200], Y[:200], NAMES), train, "label")
+    write(Batch(X[200:], None, NAMES), test, "label")
+    run("fit", train, "-o", model, "--learner", learner.lower(), "--quiet", "--set", "n_epochs=1")
+    expected = paloma.load(model).predict(X[200:])
+    assert (expected == Y[200:]).mean() > 0.6
+    assert run("predict", model, test).stdout.split() == expected.tolist()
+
+
+def test_fit_equals_the_library(files):
+    train, _, model = files
+    run("fit", train, "-o", model, "--prepare", "none", "--set", "C=0.05", "--set", "psd=never", "--seed", 3)
+    metric = paloma.LODML(C=0.05, psd="never", random_state=3).fit(X[:200], Y[:200])
+    assert_same(paloma.load(model).metric_, metric)
+
+
+@pytest.mark.parametrize(
+    ("learner", "steps"), [("ODML", ["StandardScaler"]), ("OASIS", ["StandardScaler", "UnitRows"])]
+)
+def test_what_is_done_to_the_rows_first(learner, steps, files):
+    train, _, model = files
+    run("fit", train, "-o", model, "-l", learner, "-q")
+    assert [type(step).__name__ for _, step in paloma.load(model).steps[:-1]] == steps
+    result = run("fit", train, "-o", model, "--prepare", "whiten", code=1)
+    assert "--prepare must be one of auto, none, standard, minmax, maxabs, unit, got 'whiten'" in result.stderr
+
+
+def test_the_table_while_learning(files):
+    train, _, model = files
+    result = run("fit", train, "-o", model)
+    lines = result.stderr.splitlines()
+    assert lines[0].split("  ")[-1].strip() == "triplets/s"
+    seen = [int(line.split()[0].replace(",", "")) for line in lines[1:-2]]
+    metric = paloma.load(model)[-1].metric_
+    assert seen == sorted(seen)
+    assert seen[-1] == metric.n_triplets_
+    mean_loss, since_last, updates, rate = (float(cell.replace(",", "")) for cell in lines[-3].split()[1:])
+    assert 0 < mean_loss < 2
+    assert 0 < since_last < 2
+    assert updates == pytest.approx(100 * metric.n_updates_ / metric.n_triplets_, abs=0.06)
+    assert rate > 0
+    assert result.stdout == ""
+
+
+def test_figures_for_scripts(files):
+    train, test, model = files
+    result = run("fit", train, "-o", model, "--json")
+    figures = json.loads(result.stdout)
+    assert figures["rows"] == 200
+    assert figures["triplets"] == paloma.load(model)[-1].metric_.n_triplets_
+    assert figures["triplets_a_row"] == pytest.approx(figures["triplets"] / 200)
+    assert result.stderr == ""
+    figures = json.loads(run("eval", model, test, "--json").stdout)
+    assert figures["accuracy"] == paloma.load(model).score(X[200:], Y[200:])
+    assert 0.5 < figures["euclid"] <= 1
+    (first, *_) = map(json.loads, run("predict", model, test, "--json").stdout.splitlines())
+    assert first["row"] == 0
+    assert first["label"] in first["shares"]
+    assert sum(first["shares"].values()) == pytest.approx(1)
+
+
+def test_search(files):
+    train, test, model = files
+    run("fit", train, "-o", model, "--prepare", "none", "-q")
+    values, ids = paloma.load(model).kneighbors(X[200:], 4)
+    found = list(map(json.loads, run("search", model, test, "-k", 4, "--json").stdout.splitlines()))
+    assert [[near["row"] for near in result["neighbors"]] for result in found] == ids.tolist()
+    assert [result["neighbors"][0]["value"] for result in found] == values[:, 0].tolist()
+    assert found[7]["neighbors"][0]["label"] == Y[ids[7, 0]]
+    table = run("search", model, test, "-k", 2, "--limit", 3).stdout
+    assert table.count("│") == 6 * 6
+    assert "distance" in table
+    assert f"{values[0, 0]:.4f}" in table
+
+
+def test_a_metric_without_rows(files):
+    train, test, model = files
+    run("fit", train, "-o", model, "--metric-only", "-q")
+    result = run("predict", model, test, code=1)
+    assert result.stderr == ("paloma: error: The model keeps no rows to search in; give labelled rows with --items.\n")
+    with_items = run("predict", model, test, "--items", train, "-k", 5).stdout.split()
+    run("fit", train, "-o", model, "-k", 5, "-q")
+    assert run("predict", model, test).stdout.split() == with_items
+    run("fit", train, "-o", model, "--metric-only", "-q", "--prepare", "none")
+    figures = json.loads(run("eval", model, test, "--json").stdout)
+    assert figures["leave_one_out_accuracy"] == paloma.load(model).score(X[200:], Y[200:])
+
+
+def test_triplets(files, tmp_path):
+    train, test, model = files
+    triplets = RNG.integers(0, 200, (500, 3))
+    np.save(tmp_path / "t.npy", triplets)
+    np.savetxt(tmp_path / "t.csv", triplets[:100] % 100, "%d", delimiter=",")
+    run("fit", train, "-o", model, "--triplets", tmp_path / "t.npy", "--prepare", "none", "-q")
+    metric = paloma.LODML(random_state=0).fit(X[:200], Y[:200], triplets=triplets)
+    assert_same(paloma.load(model).metric_, metric)
+    figures = json.loads(run("eval", model, test, "--triplets", tmp_path / "t.csv", "--json").stdout)
+    assert figures["ranked_right"] == metric.triplet_score(X[200:], triplets[:100] % 100, Y[200:])
+    lines = [json.dumps({"anchor": a, "positive": b, "negative": c}) for a, b, c in X[triplets].tolist()]
+    (tmp_path / "points.jsonl").write_text("\n".join(lines))
+    run("fit", tmp_path / "points.jsonl", "-o", model, "-q")
+    assert_same(paloma.load(model).shared_, paloma.LODML(random_state=0).fit(None, triplets=X[triplets]).shared_)
+    figures = json.loads(run("eval", model, tmp_path / "points.jsonl", "--json").stdout)
+    assert figures["triplets"] == 500
+
+
+def test_info(files, tmp_path):
+    train, _, model = files
+    run("fit", train, "-o", model, "--set", "C=0.05", "-q")
+    metric = paloma.load(model)[-1].metric_
+    shown = run("info", model, "--classes", 2, "--picture", tmp_path / "model.png").stdout
+    for text in ("StandardScaler > MetricKNeighborsClassifier", "LODML(C=0.05", f"{metric.n_triplets_:,} triplets",
+                 "3: blue, green, red", "4: a, b, c, d", "rows kept   200"):  # fmt: skip
+        assert text in shown
+    assert shown.count("█") >= 3
+    assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads(run("info", model, "--json", "--classes", 1).stdout)
+    shared, strongest = found["parts"]
+    np.testing.assert_allclose(shared["spectrum"], np.linalg.eigvalsh(metric.shared_)[::-1])
+    moved = [np.linalg.norm(part - np.eye(4)) for part in metric.local_]
+    assert strongest["name"] == metric.classes_[np.argmax(moved)]
+    assert strongest["heaviest"][0][0] == NAMES[np.diag(metric.metric_matrix(strongest["name"])).argmax()]
+
+
+def test_convert(files, tmp_path):
+    train, _, model = files
+    run("convert", "letters", tmp_path / "letters.csv", "--rows", "10:20")
+    assert len((tmp_path / "letters.csv").read_text().splitlines()) == 11
+    run("convert", train, tmp_path / "train.parquet")
+    run("convert", tmp_path / "train.parquet", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_text() == train.read_text()
+    run("fit", train, "-o", model, "--prepare", "none", "-q")
+    run("convert", model, tmp_path / "matrices.npz")
+    with np.load(tmp_path / "matrices.npz") as arrays:
+        np.testing.assert_array_equal(arrays["metrics"][1], paloma.load(model).metric_.metric_matrix("green"))
+    assert "from:to" in run("convert", train, tmp_path / "x.csv", "--rows", "a:b", code=1).stderr
+    assert "unknown kind of file to write" in run("convert", train, tmp_path / "x.doc", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--learner", "LMNN"], "Unknown learner 'LMNN'; known are "),
+        (["--set", "D=1"], "--set D=1: expected name=value with a parameter of LODML: C, "),
+        (["--set", "C"], "--set C: expected name=value"),
+        (["--set", "C=-1"], "C must be a number in (0, inf], got -1."),
+        (["--label", "colour"], "no label column 'colour'; name it with --label. The columns are 'a', 'b'"),
+        (["--drop", "a,b,c,d"], "no feature columns beside the label"),
+    ],
+)
+def test_wrong_options_of_fit(arguments, message, files):
+    train, _, model = files
+    result = run("fit", train, "-o", model, *arguments, code=1)
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not model.exists()
+
+
+def test_a_damaged_model(files):
+    train, test, model = files
+    run("fit", train, "-o", model, "-q")
+    model.write_bytes(model.read_bytes()[:-1])
+    result = run("predict", model, test, code=1)
+    assert result.stderr.startswith(f"paloma: error: {model} is damaged")
+
+
+# -- the documents ---------------------------------------------------------------------------------------------
+
+
+def test_the_reference_is_the_help():
+    """Run ``python -m paloma.cli._reference > docs/cli.md`` after a change."""
+    assert (ROOT / "docs" / "cli.md").read_text() == _reference.page()
+
+
+def test_every_command_shows_an_example():
+    page = _reference.page()
+    assert page.count("Example:") == page.count("\n## paloma ")
