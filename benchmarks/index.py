@@ -14,7 +14,6 @@ from sklearn.preprocessing import normalize
 
 import paloma
 from paloma.evaluate import retrieval
-from paloma.metrics import count_relevant, retrieval_report
 from paloma.preprocessing import UnitRows
 
 from .timing import console, seconds, table, threads, verdict
@@ -102,8 +101,7 @@ def graph(n: int = 100_000, n_queries: int = 2000, k: int = 10, more_updates: in
 def report_of(learner: str, a: np.ndarray, ya: np.ndarray, b: np.ndarray, yb: np.ndarray) -> dict[str, float]:
     """Database a, queries b, k = 10."""
     if learner == "Euclid":
-        order = NearestNeighbors(n_neighbors=len(a), algorithm="brute").fit(a).kneighbors(b, return_distance=False)
-        return retrieval_report(ya[order], yb, 10, n_relevant=count_relevant(yb, ya))
+        return retrieval(None, a, ya, b, yb)
     if "SL" in learner:
         unit = UnitRows().fit(a)
         a, b = unit.transform(a), unit.transform(b)

@@ -6,6 +6,8 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from paloma import LODML, LOSL, MetricIndex
 from test_index import MORE, SHARES, Y_MORE, Q, X, Y, fitted
@@ -98,3 +100,20 @@ def test_shares_of_a_state_must_sum_to_1():
     state = index.__paloma_state__()
     with pytest.raises(ValueError, match="do not sum to 1"):
         MetricIndex.__paloma_restore__({**state, "shares": 2.0 * state["shares"]})
+
+
+def test_a_pipeline_prepares_items_and_queries():
+    model = make_pipeline(StandardScaler(), LODML(random_state=0)).fit(X * 7 + 3, Y)
+    index, plain = MetricIndex(model), MetricIndex(model[-1])
+    index.add(X * 7 + 3, SHARES)
+    plain.add(model[0].transform(X * 7 + 3), SHARES)
+    queries, prepared = Q * 7 + 3, model[0].transform(Q * 7 + 3)
+    for each in (index, pickle.loads(pickle.dumps(index))):
+        np.testing.assert_array_equal(each.search(queries, 5)[1], plain.search(prepared, 5)[1])
+        np.testing.assert_array_equal(each.rank(queries), plain.rank(prepared))
+        assert each.recall(queries, 5) == 1.0
+        assert each.staleness() == 0.0
+    model[-1].partial_fit(model[0].transform(MORE * 7 + 3), Y_MORE)
+    assert index.updates_behind > 0
+    with pytest.raises(TypeError, match="must be a paloma learner, got Pipeline"):
+        MetricIndex(make_pipeline(LODML(), StandardScaler()))

@@ -181,6 +181,13 @@ def test_without_labels_of_the_database_they_are_not_used_either(monkeypatch):
     assert min(shared["mAP"], estimated["mAP"]) > 0.8
 
 
+def test_euclid_to_compare_with():
+    order = np.linalg.norm(X[QUERY][:, None] - X[DATABASE], axis=2).argsort(axis=1)
+    report = retrieval(None, X[DATABASE], Y[DATABASE], X[QUERY], Y[QUERY])
+    assert report["mAP"] == pytest.approx(mean_average_precision(Y[DATABASE][order], Y[QUERY]))
+    assert report["mAP"] < evaluated()["mAP"]
+
+
 def test_queries_of_classes_that_the_database_lacks_are_counted():
     report = evaluated(np.where(np.arange(QUERY.sum()) < 5, 7, Y[QUERY]))
     assert report["n_without_relevant"] == 5

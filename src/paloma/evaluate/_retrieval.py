@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.neighbors import NearestNeighbors
 
 from .. import _validation as check
 from ..metrics import count_relevant, retrieval_report
@@ -11,7 +12,7 @@ from ..neighbors import MetricIndex
 
 
 def retrieval(
-    metric: Any, X: ArrayLike, y: ArrayLike, Q: ArrayLike, y_query: ArrayLike, *, k: int = 10, classes: Any = "known"
+    metric: Any, X: ArrayLike, y: Any, Q: ArrayLike, y_query: ArrayLike, *, k: int = 10, classes: Any = "known"
 ) -> dict[str, float]:
     """Rank a database for each query and say how good the ranking is.
 
@@ -21,7 +22,7 @@ def retrieval(
 
     Parameters
     ----------
-    metric : fitted learner
+    metric : fitted learner, or a pipeline that ends in one; None is the Euclidean distance, to compare with.
     X, y : (n, d) rows and (n,) labels of the database.
     Q, y_query : rows and labels of queries. A query must not be in the database.
     k : int
@@ -49,10 +50,13 @@ def retrieval(
     >>> print(f"{report['mAP']:.2f} {shared['mAP']:.2f} {report['n_without_relevant']}")
     0.90 0.89 0
     """
-    index = MetricIndex(metric)
-    index.add(X, y if isinstance(classes, str) and classes == "known" else classes)
-    ranking = index.rank(Q)
-    labels = check.check_labels(metric, y, len(index))
+    if metric is None:
+        ranking = NearestNeighbors(n_neighbors=len(y), algorithm="brute").fit(X).kneighbors(Q, return_distance=False)
+    else:
+        index = MetricIndex(metric)
+        index.add(X, y if isinstance(classes, str) and classes == "known" else classes)
+        ranking = index.rank(Q)
+    labels = check.check_labels(metric, y, ranking.shape[1])
     asked = check.check_labels(metric, y_query, len(ranking), "queries")
     numbers = np.unique(np.concatenate([labels, asked]), return_inverse=True)[1].astype(np.int32)
     items, queries = numbers[: len(labels)], numbers[len(labels) :]

@@ -3,30 +3,24 @@
 import threading
 import time
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._locality import Labels
 from ..estimators.base import Learner
-from ._engines import Engine, NoSettings, Tiles
-from ._faiss import Balanced, Flat, GraphSettings, ListSettings
-from ._pgvector import Database, DatabaseSettings, Superseded
+from ._backends import chosen, options_of
+from ._engines import Engine, Tiles
+from ._pgvector import Superseded
 from ._shelf import Shelf
 from ._view import View
 
 Array = NDArray[Any]
-BACKENDS: dict[str, tuple[Any, Any]] = {
-    "exact": (Tiles, NoSettings),
-    "faiss-flat": (Flat, NoSettings),
-    "faiss-hnsw": (Balanced, GraphSettings),
-    "faiss-ivf": (Balanced, ListSettings),
-    "pgvector": (Database, DatabaseSettings),
-}
 # Seconds that a search waits for a writer that has changed a database to publish what belongs to it.
 PATIENCE = 1.0
 
@@ -53,7 +47,8 @@ class MetricIndex:
     Parameters
     ----------
     metric : learner
-        Fitted before the first items are added; also inside FrozenEstimator. It may go on learning.
+        Fitted before the first items are added; also inside FrozenEstimator. It may go on learning. Or a fitted
+        pipeline that ends in a learner: items and queries then pass through what stands before it, as it is now.
     backend : str
         ``"exact"`` (default): tiles of matrix products, every neighbour certified against rounding.
         ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
@@ -85,18 +80,13 @@ class MetricIndex:
     """
 
     def __init__(self, metric: Any, *, backend: str = "exact", **options: Any) -> None:
-        check.check_word("backend", backend, tuple(BACKENDS))
-        learner = getattr(metric, "estimator", metric)
-        if not isinstance(learner, Learner):
-            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+        self._engine, self._settings = chosen(backend, options)
         self.metric, self.backend = metric, backend
-        self._engine, settings = BACKENDS[backend]
-        names = [field.name for field in fields(settings)]
-        unknown = sorted(set(options) - set(names))
-        if unknown:
-            raise TypeError(f"backend {backend!r} takes {', '.join(names) or 'no options'}, got {', '.join(unknown)}.")
-        self._settings = settings(**options)
-        self._learner = learner
+        model = getattr(metric, "estimator", metric)
+        self._before = deepcopy(model[:-1]) if isinstance(model, Pipeline) and len(model) > 1 else None
+        self._learner = model[-1] if isinstance(model, Pipeline) else model
+        if not isinstance(self._learner, Learner):
+            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
         self._published: Published | None = None
         self._empty = Shelf.empty()
         self._source: tuple[Any, int, str] | None = None
@@ -141,7 +131,7 @@ class MetricIndex:
         with self._writing:
             check_is_fitted(self._learner)
             held = self._shelf
-            shelf = held.added(self._learner, X, y, ids)
+            shelf = held.added(self._learner, self._prepared(X), y, ids)
             if self._published is None:
                 self._publish(shelf)
             else:
@@ -208,18 +198,26 @@ class MetricIndex:
         check.check_word("rerank", rerank, ("published", "live"))
         check.check_count("k", k)
         check_is_fitted(self._learner)
-        n = max(3 * k, k + 20) if n_candidates is None else n_candidates
+        n = _candidates(k) if n_candidates is None else n_candidates
         check.check_count("n_candidates", n, k)
+        return self._settled(self._prepared(Q), k, n if rerank == "live" else None)
+
+    def _prepared(self, X: Any) -> Any:
+        """Rows as the learner sees them."""
+        return X if self._before is None else self._before.transform(X)
+
+    def _settled(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
+        """Search again where a database was changed meanwhile and what belongs to it is about to be published."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._found(Q, k, n if rerank == "live" else None)
+                return self._found(Q, k, n_candidates)
             except Superseded:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
 
-    def _found(self, Q: ArrayLike, k: int, n_candidates: int | None) -> tuple[Array, Array]:
+    def _found(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
         """One attempt at what is published now; with candidates, ranked by the metric as it is now."""
         published = self._held(k)
         view, rows = published.view, published.view.queries(Q)
@@ -244,7 +242,7 @@ class MetricIndex:
         """Ids of all items, nearest first, for each query: exact, whatever the backend; for evaluation."""
         check_is_fitted(self._learner)
         view = self._held(1).view
-        return view.shelf.ids[Tiles.build(view).ranking(view.queries(Q))]
+        return view.shelf.ids[Tiles.build(view).ranking(view.queries(self._prepared(Q)))]
 
     def labels_of(self, ids: ArrayLike) -> Array:
         """Class of each of these items (of soft classes the largest share), None where there is none; shaped as ids."""
@@ -257,7 +255,7 @@ class MetricIndex:
         """Share of the k nearest items under the published metric that `search` finds; 1 for exact backends."""
         check.check_count("k", k)
         published = self._held(k)
-        rows = published.view.queries(Q)
+        rows = published.view.queries(self._prepared(Q))
         exact = Tiles.build(published.view).search(rows, k)[1]
         return _overlap(published.engine.search(rows, k)[1], exact)
 
@@ -286,7 +284,7 @@ class MetricIndex:
         shelf = self._held(k).view.shelf
         rng = np.random.default_rng(random_state)
         Q = shelf.X[np.sort(rng.choice(len(shelf), min(n_queries, len(shelf)), replace=False))]
-        return 1.0 - _overlap(self.search(Q, k, rerank="live")[1], self.search(Q, k)[1])
+        return 1.0 - _overlap(self._settled(Q, k, _candidates(k))[1], self._settled(Q, k, None)[1])
 
     # -- as plain data ---------------------------------------------------------------------------------------
 
@@ -301,13 +299,11 @@ class MetricIndex:
         """Everything but graphs and tiles, which are built again, and the connection to a database."""
         with self._writing:
             shelf, published = self._shelf, self._published
-            options = {field.name: getattr(self._settings, field.name) for field in fields(self._settings)}
-            options.pop("connection", None)
             return {
-                "metric": self._learner,
+                "metric": self.metric,
                 "published": None if published is None or self._fresh() else published.view.learner,
                 "backend": self.backend,
-                "options": options,
+                "options": options_of(self._settings),
                 "engine": {} if published is None else published.engine.memo(),
                 "centre": None if published is None else published.view.centre,
                 "X": shelf.X,
@@ -332,6 +328,10 @@ class MetricIndex:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MetricIndex.__paloma_restore__, (self.__paloma_state__(),)
+
+
+def _candidates(k: int) -> int:
+    return max(3 * k, k + 20)
 
 
 def _overlap(found: Array, wanted: Array) -> float:
