@@ -6,7 +6,7 @@ over all items, whatever their class; the first is a table over classes, the las
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +19,7 @@ from ._kernels.topk import merge_tile
 
 Array = NDArray[Any]
 Factors = tuple[Any, ...]
-QUERY_TILE, ITEM_TILE = 512, 2048
+QUERY_TILE, ITEM_TILE = 1024, 1024
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 
@@ -217,20 +217,24 @@ class LocalItems:
         Q = self._like_items(Q)
 
         def rough(part: Array, reach: int) -> tuple[Array, Array, Array]:
-            rows = Q[part]
+            rows, forms = self._centred(Q[part]), list[Array]()
+
+            def table(tile: Any) -> Array:
+                forms.append(self._table(tile))
+                return forms[-1]
+
             mine = None if own is None else own[part]
-            found = nearest(lambda tile: self._centred(rows[tile]), rows.shape[0], self.items, reach, own=mine)
-            return *found, self._rounding(rows)
+            found = nearest(lambda tile: rows[tile], rows.shape[0], replace(self.items, table=table), reach, own=mine)
+            return *found, self._rounding(rows, np.concatenate(forms))
 
         return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
 
-    def _rounding(self, Q: Any) -> Array:
-        """Bound on the rounding error of the expanded values of each query."""
+    def _rounding(self, rows: Any, forms: Array) -> Array:
+        """Bound on the rounding error of the expanded values of each query; `forms` are those of the table."""
         eps = float(np.finfo(self.X.dtype).eps) * np.sqrt(self.X.shape[1])
-        sizes = np.sqrt(squared_norms(self._centred(Q)))
         if not self.metric.symmetric:
-            return eps * sizes * self.extent
-        return eps * (np.sqrt(np.abs(self._table(self._centred(Q)).max(axis=1))) + self.extent) ** 2
+            return eps * np.sqrt(squared_norms(rows)) * self.extent
+        return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
     def _direct(self, Q: Any, ids: Array) -> Array:
         numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])
