@@ -12,6 +12,7 @@ from .convert import convert
 from .demo import demo
 from .evaluate import evaluate
 from .fit import fit
+from .index import index
 from .info import info
 from .predict import predict
 from .search import search
@@ -34,6 +35,7 @@ COMMANDS: dict[str, Any] = {
     "update": update,
     "eval": evaluate,
     "predict": predict,
+    "index": index,
     "search": search,
     "info": info,
     "convert": convert,
