@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from . import _validation as check
+from .. import _validation as check
 
 __all__ = ["cross_validate_triplets"]
 
