@@ -9,6 +9,7 @@ import typer
 
 from . import _errors
 from .demo import demo
+from .reproduce import reproduce
 
 __all__ = ["app", "main"]
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(_errors.in_one_line(demo))
+app.command()(_errors.in_one_line(reproduce))
 
 
 def _print_version(wanted: bool) -> None:

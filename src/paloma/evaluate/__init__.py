@@ -1,5 +1,25 @@
 """Evaluation: cross-validation over triplets, and the protocol of the paper."""
 
+from ._methods import Euclid, Learnt, Neighborhood
+from ._protocol import Outcome, PairedTest, Protocol, compare, paired_test, random_split
+from ._rows import Recipe
+from ._search import Candidate, fit_shared, kappa_of, lam_of
 from ._triplets import cross_validate_triplets
 
-__all__ = ["cross_validate_triplets"]
+__all__ = [
+    "Candidate",
+    "Euclid",
+    "Learnt",
+    "Neighborhood",
+    "Outcome",
+    "PairedTest",
+    "Protocol",
+    "Recipe",
+    "compare",
+    "cross_validate_triplets",
+    "fit_shared",
+    "kappa_of",
+    "lam_of",
+    "paired_test",
+    "random_split",
+]
