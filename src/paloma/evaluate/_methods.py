@@ -35,7 +35,9 @@ class Predicted:
 class Method(Protocol):
     """What is compared: a name, candidates to choose from, and predictions at one of them."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """For tables."""
 
     def candidates(self, powers: Sequence[float]) -> list[Candidate]:
         """Hyper-parameters to choose from, given the powers of the recipe."""

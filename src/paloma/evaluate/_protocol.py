@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,7 +104,7 @@ class Outcome:
 
 
 def _as_method(method: Any) -> Method:
-    return Learnt(method) if isinstance(method, Learner) else cast(Method, method)
+    return Learnt(method) if isinstance(method, Learner) else method
 
 
 def _some(X: Array, y: Array, n: int, seed: int) -> tuple[Array, Array]:
