@@ -1,4 +1,4 @@
-"""The paper's protocol: the search over (kappa, C'), shared triplets, preparation of rows, tuning, and the paired test."""
+"""The paper's protocol: search over (kappa, C'), shared triplets, preparation of rows, tuning, the paired test."""
 
 import numpy as np
 import pytest

@@ -53,8 +53,8 @@ def _svg(figure: Any) -> str:
     return out.getvalue()
 
 
-def _axes(rows: int, columns: int, height: float = 2.9) -> tuple[Any, Any]:
-    width = max(6.0, 3.1 * columns)
+def _axes(rows: int, columns: int, height: float = 2.9, width: float = 3.1) -> tuple[Any, Any]:
+    width = max(6.0, width * columns)
     figure = optional("matplotlib.figure", "plot").Figure(figsize=(width, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
 
@@ -108,7 +108,7 @@ def fig6(results: Results) -> Any:
     found = _projected(results)
     if not found:
         return None
-    figure, axes = _axes(1, 2, 1.2 + 0.45 * len(found))
+    figure, axes = _axes(1, 2, 1.6 + 0.4 * len(found), 5.0)
     for ax, pair in zip(axes[0], PAIRS, strict=True):
         for name, colour, marker in zip(pair, ("#0072B2", "#E69F00"), ("o", "D"), strict=True):
             values = [100 * np.mean(accuracies(runs[name])) if runs[name] else np.nan for runs in found.values()]
@@ -127,7 +127,7 @@ def fig7(results: Results) -> Any:
     found = _projected(results)
     if not found:
         return None
-    figure, axes = _axes(1, 2, 1.6 + 0.8 * len(found))
+    figure, axes = _axes(1, 2, 1.6 + 0.7 * len(found), 6.0)
     for ax, pair in zip(axes[0], PAIRS, strict=True):
         bars = [(title, name, runs[name]) for title, runs in found.items() for name in pair]
         for k, (_, _, runs) in enumerate(bars):
@@ -141,7 +141,8 @@ def fig7(results: Results) -> Any:
         ax.margins(x=0.15)
         ax.set_xlabel("seconds, one core", color=INK)
         _tidy(ax, "x")
-    axes[0][0].legend(frameon=False, fontsize=8, labelcolor=INK, loc="lower left", bbox_to_anchor=(-0.4, 1), ncols=5)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, fontsize=9, labelcolor=INK, loc="outside upper left", ncols=5)
     return figure
 
 

@@ -30,8 +30,11 @@ def write_report(journal: Journal, folder: Path, quick: bool, command: str) -> l
     """Write report.md, report.html, one CSV a table, runs.csv and the pictures; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     results = Results(journal, quick)
-    made, drawn = tables(journal, quick), _drawn(results)
-    facts = _facts(results, command, quick)
+    made, facts = tables(journal, quick), _facts(results, command, quick)
+    try:
+        drawn = figures(results)
+    except ImportError as error:
+        drawn, facts = {}, [*facts, f"No pictures: {error}"]
     files = {f"{table.name}.csv": table.csv() for table in made}
     files |= {f"{name}.svg": svg for name, (_, svg) in drawn.items()}
     files |= {
@@ -42,14 +45,6 @@ def write_report(journal: Journal, folder: Path, quick: bool, command: str) -> l
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     return [folder / name for name in files]
-
-
-def _drawn(results: Results) -> dict[str, tuple[str, str]]:
-    """The figures; none without matplotlib, and the facts say so."""
-    try:
-        return figures(results)
-    except ImportError:
-        return {}
 
 
 def _facts(results: Results, command: str, quick: bool) -> list[str]:
