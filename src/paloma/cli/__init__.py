@@ -8,7 +8,9 @@ from typing import Annotated
 import typer
 
 from . import _errors
+from .data import data
 from .demo import demo
+from .embed import embed
 from .reproduce import reproduce
 
 __all__ = ["app", "main"]
@@ -22,6 +24,8 @@ app = typer.Typer(
 )
 app.command()(_errors.in_one_line(demo))
 app.command()(_errors.in_one_line(reproduce))
+app.command()(_errors.in_one_line(embed))
+app.add_typer(data, name="data")
 
 
 def _print_version(wanted: bool) -> None:
