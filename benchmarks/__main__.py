@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("learning", "search", "memory", "accuracy", "projection", "growth")
+NAMES = ("learning", "search", "memory", "accuracy", "projection", "growth", "peers")
 
 for name in sys.argv[1:] or NAMES:
     importlib.import_module(f"benchmarks.{name}").main()

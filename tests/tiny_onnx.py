@@ -35,7 +35,7 @@ def node(op, source, result):
 
 
 def model(nodes, shape, outputs):
-    """ModelProto: ir_version = 1, graph = 7, opset_import = 8; its graph: node = 1, name = 2, input = 11, output = 12."""
+    """ModelProto: ir_version = 1, graph = 7, opset_import = 8; graph: node = 1, name = 2, input = 11, output = 12."""
     graph = b"".join(block(1, n) for n in nodes) + block(2, "tiny") + block(11, value_info("image", shape))
     graph += b"".join(block(12, value_info(name, sides)) for name, sides in outputs.items())
     return number(1, 8) + block(7, graph) + block(8, number(2, 13))

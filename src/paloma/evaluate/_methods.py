@@ -97,7 +97,7 @@ class Euclid:
         return grid(powers, (None,), (0.0,))
 
     def predict(self, parts: Parts, candidate: Candidate, n_neighbors: int, seed: int) -> Predicted:
-        return _vote(*parts.rows(candidate.power, False), parts.labels, n_neighbors, 0.0)
+        return vote(*parts.rows(candidate.power, False), parts.labels, n_neighbors, 0.0)
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,11 @@ class Neighborhood:
             analysis = NeighborhoodComponentsAnalysis(max_iter=self.max_iter, random_state=seed)
             analysis.fit(train[chosen], parts.labels[chosen])
         seconds = perf_counter() - begin
-        return _vote(analysis.transform(train), analysis.transform(test), parts.labels, n_neighbors, seconds)
+        return vote(analysis.transform(train), analysis.transform(test), parts.labels, n_neighbors, seconds)
 
 
-def _vote(train: Array, test: Array, labels: Array, n_neighbors: int, seconds: float) -> Predicted:
+def vote(train: Array, test: Array, labels: Array, n_neighbors: int, seconds: float) -> Predicted:
+    """The vote of the Euclidean neighbours, by the rule of `MetricKNeighborsClassifier`."""
     begin = perf_counter()
     near = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(train)
     ids = near.kneighbors(test, return_distance=False)

@@ -54,7 +54,7 @@ def run_all(
                         failed.append(f"{title(done)}: {type(error).__name__}: {error}")
                     else:
                         result, seconds = future.result()
-                        journal.add(done, result, {"seconds": round(seconds, 3), **_about()})
+                        journal.add(done, result, {"seconds": round(seconds, 3), **about()})
                     advance(round(cost(done)), clock.done(done, error))
             if task is not None:
                 running[submit(_timed, run, task)] = task
@@ -102,7 +102,7 @@ def _timed(run: Run, task: Task) -> tuple[Any, float]:
         return run(task), perf_counter() - begin
 
 
-def _about() -> dict[str, Any]:
+def about() -> dict[str, Any]:
     """When and with what a result was made."""
     versions = {package: version(package) for package in PACKAGES}
     return {"date": datetime.now(UTC).strftime("%Y-%m-%d"), "python": platform.python_version(), **versions}

@@ -1,5 +1,6 @@
 """What the paper prints (Tables 1 and 2), and which data and features stand for it here."""
 
+import os
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -96,12 +97,12 @@ class DataSet:
 
     def load(self) -> tuple[Array, Array, tuple[Array, Array] | None]:
         """Rows in float32, labels, and the predefined split if there is one."""
-        return _loaded(self.source, self.n_classes)
+        return _loaded(self.source, self.n_classes, os.environ.get("PALOMA_DATA"))
 
 
 @cache
-def _loaded(source: str, n_classes: int | None) -> tuple[Array, Array, tuple[Array, Array] | None]:
-    data = load(source)
+def _loaded(source: str, n_classes: int | None, home: str | None) -> tuple[Array, Array, tuple[Array, Array] | None]:
+    data = load(source, home)
     X, y = np.asarray(data.data, np.float32), np.asarray(data.target)
     predefined = (data.train_idx, data.test_idx) if "train_idx" in data else None
     if n_classes is not None:
