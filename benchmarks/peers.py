@@ -80,21 +80,21 @@ def fit_peer(split: Split, method: str, python: str, limit: float) -> dict | Non
 
 
 def time_to(split: Split, accuracy: float) -> tuple[float, float]:
-    """Seconds of mining, learning and read-out until LODML is as accurate, and its accuracy then.
+    """CPU seconds of mining, learning and read-out until LODML is as accurate, and its accuracy then.
 
     Default parameters; the triplets of one pass in N_STOPS chunks, each followed by a measurement that is not counted.
     """
     codes = np.unique(split.labels, return_inverse=True)[1].astype(np.int32)
-    begin = time.perf_counter()
+    begin = time.process_time()
     triplets = mine(split.train, codes).shuffled(np.random.default_rng(0))
-    spent = time.perf_counter() - begin
+    spent = time.process_time() - begin
     learner = LODML(average=True, project="effective", random_state=0)
     found = 0.0
     for chunk in np.array_split(triplets, N_STOPS):
-        begin = time.perf_counter()
+        begin = time.process_time()
         learner.partial_fit(split.train, split.labels, triplets=chunk)
         learner._metric()
-        spent += time.perf_counter() - begin
+        spent += time.process_time() - begin
         found = float(
             MetricKNeighborsClassifier(learner).fit(split.train, split.labels).score(split.test, split.answers)
         )

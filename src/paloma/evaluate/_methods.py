@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from time import process_time
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +25,7 @@ SIMILARITY_RATES = (1e-6, 1e-5, 1e-4, 1e-3)
 
 @dataclass(frozen=True)
 class Predicted:
-    """Classes of the test rows, and the seconds that learning (with mining and read-out) and searching took."""
+    """Classes of the test rows, and the CPU seconds that learning (with mining and read-out) and searching took."""
 
     labels: Array
     fit: float
@@ -73,12 +73,12 @@ class Learnt:
 
     def predict(self, parts: Parts, candidate: Candidate, n_neighbors: int, seed: int) -> Predicted:
         train, test = parts.rows(candidate.power, self.unit and not self.learner._measure.symmetric)
-        begin = perf_counter()
+        begin = process_time()
         metric = self.fitted(parts, candidate, seed)
         model = MetricKNeighborsClassifier(metric, n_neighbors=n_neighbors).fit(train, parts.labels)
-        fitted = perf_counter()
+        fitted = process_time()
         found = model.predict(test)
-        return Predicted(found, fitted - begin, perf_counter() - fitted)
+        return Predicted(found, fitted - begin, process_time() - fitted)
 
     def fitted(self, parts: Parts, candidate: Candidate, seed: int) -> Learner:
         """The learner at a candidate, on the shared triplets of the training rows."""
@@ -123,18 +123,18 @@ class Neighborhood:
     def predict(self, parts: Parts, candidate: Candidate, n_neighbors: int, seed: int) -> Predicted:
         train, test = parts.rows(candidate.power, False)
         chosen = np.random.default_rng(seed).permutation(len(train))[: self.max_rows]
-        begin = perf_counter()
+        begin = process_time()
         with np.errstate(under="ignore"):
             analysis = NeighborhoodComponentsAnalysis(max_iter=self.max_iter, random_state=seed)
             analysis.fit(train[chosen], parts.labels[chosen])
-        seconds = perf_counter() - begin
+        seconds = process_time() - begin
         return vote(analysis.transform(train), analysis.transform(test), parts.labels, n_neighbors, seconds)
 
 
 def vote(train: Array, test: Array, labels: Array, n_neighbors: int, seconds: float) -> Predicted:
     """The vote of the Euclidean neighbours, by the rule of `MetricKNeighborsClassifier`."""
-    begin = perf_counter()
+    begin = process_time()
     near = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(train)
     ids = near.kneighbors(test, return_distance=False)
     classes, codes = np.unique(labels, return_inverse=True)
-    return Predicted(classes[majority(codes[ids])], seconds, perf_counter() - begin)
+    return Predicted(classes[majority(codes[ids])], seconds, process_time() - begin)

@@ -139,7 +139,7 @@ def fig7(results: Results) -> Any:
             ax.text(left, k, f" {left:.1f} s", va="center", fontsize=8, color=INK)
         _names(ax, [f"{title}, {name}" for title, name, _ in bars])
         ax.margins(x=0.15)
-        ax.set_xlabel("seconds, one core", color=INK)
+        ax.set_xlabel("CPU seconds, one core", color=INK)
         _tidy(ax, "x")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, frameon=False, fontsize=9, labelcolor=INK, loc="outside upper left", ncols=5)

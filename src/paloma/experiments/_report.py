@@ -62,7 +62,7 @@ def _facts(results: Results, command: str, quick: bool) -> list[str]:
     facts = [
         f"`{command}`",
         f"Made {dates[0]}{'' if len(dates) == 1 else ' to ' + dates[-1]} with {versions}.",
-        f"{len(about)} tasks ({counts}), seeds {seeds[0]} to {seeds[-1]}, {in_words(total)} of work on single cores.",
+        f"{len(about)} tasks ({counts}), seeds {seeds[0]} to {seeds[-1]}, {in_words(total)} of CPU time.",
     ]
     return facts + (["A quick run: one split, a coarse search. Not for comparison."] if quick else [])
 

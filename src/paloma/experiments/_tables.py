@@ -189,8 +189,8 @@ def seconds(results: Results) -> Table:
         if any(cell != MISSING for cell in cells):
             body.append([data.title, _share(percent), *cells])
     note = (
-        "Median over runs; one core; triplets, learning and read-out, without tuning. NCA learns from at most 3,000 "
-        "rows in 30 iterations."
+        "Median over runs; CPU seconds of one core; triplets, learning and read-out, without tuning. NCA learns "
+        "from at most 3,000 rows in 30 iterations."
     )
     return Table("seconds", "Seconds of fit", ["Data", "f %", *methods], body, [note])
 
@@ -227,7 +227,7 @@ def time_to_accuracy(results: Results) -> Table | None:
         for run in runs
     ]  # fmt: skip
     columns = ["seed", "LMNN %", "LMNN s", "LODML s until then", "LODML % then", "times faster"]
-    note = "Letters, 70 %; mining, learning and read-out of LODML counted, measuring its accuracy not; one core."
+    note = "Letters, 70 %; CPU seconds of one core: mining, learning and read-out of LODML, not measuring its accuracy."
     return Table("speed", "Time to LMNN's final accuracy", columns, body, [note])
 
 
@@ -241,7 +241,10 @@ def projection(results: Results) -> Table:
             if runs:
                 times = [f"{np.mean([run[part] for run in runs]):.2f}" for part in parts]
                 body.append([data.title, str(runs[0]["d"]), method, figure_of(accuracies(runs)), *times])
-    note = "Default parameters, rows at unit length, no PCA, 70 % training rows (CIFAR10: its own split); one core."
+    note = (
+        "Default parameters, rows at unit length, no PCA, 70 % training rows (CIFAR10: its own split); CPU seconds of "
+        "one core."
+    )
     columns = ["Data", "d", "learner", "accuracy %", *(f"{part}, s" for part in parts)]
     return Table("projection", "Figures 6 and 7: dual random projection", columns, body, [note])
 
