@@ -15,10 +15,11 @@ from ._tables import Results, Table, tables
 
 TITLE = "The paper, reproduced"
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 88rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.7rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .6rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .5rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
 th { border-bottom: 2px solid #999; } td:first-child, th:first-child { text-align: left; }
 td.paper, th.paper { color: #777; } td.met { color: #05713d; } td.missed { color: #b00020; font-weight: bold; }
 p.note { color: #555; font-size: 13px; max-width: 60rem; } figure { margin: 1.5rem 0; } img { max-width: 100%; }

@@ -21,7 +21,8 @@ OURS, PAPER = "ours", "paper"
 POWERS = (0.0, 0.5, 1.0)
 N_COMPONENTS = 200
 SAME = "yes"
-ENCODER = "no: EfficientNet-Lite2 features here, ResNet152 there"
+ENCODER = "no, other encoder"
+NO_DATA = "no, no data"
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,11 @@ class DataSet:
     Parameters
     ----------
     name, title : for commands, and for readers.
-    source : what `paloma.datasets.load` is asked for; empty where the data could not be had.
+    source : what `paloma.datasets.load` is asked for.
     n_classes : so many classes drawn once at random, as the paper draws them; None: all.
     percents : training shares in %; 0 stands for the split that comes with the data.
     comparable : "yes" where data and features are the paper's, else why not.
+    without : said instead where there are no results.
     standardised : columns standardised, as the paper does for Letters; else rows at unit length (ours) and PCA.
     n_runs : runs of a full reproduction.
     """
@@ -86,6 +88,7 @@ class DataSet:
     n_classes: int | None = None
     percents: tuple[int, ...] = (30, 70)
     comparable: str = ENCODER
+    without: str = ""
     standardised: bool = False
     n_runs: int = 10
 
@@ -118,10 +121,10 @@ SETS = {
         DataSet("yaleb", "YaleFaceB", "yaleb", comparable=SAME),
         DataSet("caltech101_10", "Caltech101, 10 classes", "caltech101", 10),
         DataSet("caltech101_20", "Caltech101, 20 classes", "caltech101", 20),
-        DataSet("caltech256_10", "Caltech256, 10 classes", "", 10, comparable="no: the data could not be had"),
-        DataSet("caltech256_20", "Caltech256, 20 classes", "", 20, comparable="no: the data could not be had"),
+        DataSet("caltech256_10", "Caltech256, 10 classes", "caltech256", 10, without=NO_DATA),
+        DataSet("caltech256_20", "Caltech256, 20 classes", "caltech256", 20, without=NO_DATA),
         DataSet("cifar10", "CIFAR10", "cifar10", percents=(0,), n_runs=1),
         DataSet("pets", "Oxford Cats&Dogs", "pets", n_runs=5),
-        DataSet("cub200", "CUB-200, 200 classes", "cub200", comparable="no: not in the paper", n_runs=2),
+        DataSet("cub200", "CUB-200, 200 classes", "cub200", comparable="not in the paper", n_runs=2),
     )
 }
