@@ -254,7 +254,7 @@ def projection(results: Results) -> Table:
                 body.append([data.title, str(runs[0]["d"]), method, figure_of(accuracies(runs)), *times])
     note = (
         "Default parameters, rows at unit length, no PCA, 70 % training rows (CIFAR10: its own split); CPU seconds of "
-        "one core."
+        "one core. Recovery: the metric from the steps, its p.s.d. read-out, and the training rows under it."
     )
     columns = ["Data", "d", "learner", "accuracy %", *(f"{part}, s" for part in parts)]
     return Table("projection", "Figures 6 and 7: dual random projection", columns, body, [note])
