@@ -14,6 +14,7 @@ from ..evaluate import Candidate, Euclid, Learnt, Neighborhood, Protocol, fit_sh
 from ..neighbors import MetricKNeighborsClassifier
 from ..preprocessing import UnitRows
 from ..triplets import mine
+from ._curve import stops
 from ._journal import Task
 from .paper import OURS, SETS, DataSet
 
@@ -22,7 +23,7 @@ Array = NDArray[Any]
 LEARNERS = {kind.__name__: kind for kind in (LODML, ODML, LOSL, OASIS, L2ODML, L2OSL)}
 LAMS = tuple(k / 10 for k in range(11))
 KAPPAS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 1.0)
-N_STOPS, FIRST_STOP, N_PASSES = 13, 300, 4
+N_PASSES, N_QUERIES = 4, 3000
 
 
 def run(task: Task) -> Any:
@@ -104,12 +105,6 @@ class _Prepared:
         return self.accuracy(self.method.fitted(self.parts, candidate, self.seed))
 
 
-def stops(n_triplets: int) -> Array:
-    """Where a learning curve is measured: evenly on a logarithmic axis, the last at the end."""
-    first = min(FIRST_STOP, n_triplets)
-    return np.unique(np.geomspace(first, n_triplets, N_STOPS).round().astype(int))
-
-
 def fig4(task: Task) -> dict[str, Any]:
     """Accuracy and progressive loss (mean hinge loss of each triplet before it is learnt) against triplets seen."""
     prepared = _Prepared(task)
@@ -125,7 +120,7 @@ def fig4(task: Task) -> dict[str, Any]:
         learner.partial_fit(prepared.rows, prepared.parts.labels, triplets=chunk)
         total += learner.loss_ * len(chunk)
         losses.append(total / learner.n_triplets_)
-        accuracies.append(prepared.accuracy(learner, 3000))
+        accuracies.append(prepared.accuracy(learner, N_QUERIES))
     return {"seen": seen.tolist(), "one_pass": len(mined.triplets), "accuracy": accuracies, "loss": losses}
 
 
