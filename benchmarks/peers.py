@@ -82,8 +82,8 @@ def fit_peer(split: Split, method: str, python: str, limit: float) -> dict | Non
 def time_to(split: Split, accuracy: float) -> tuple[float, float]:
     """CPU seconds of mining, learning and read-out until LODML is as accurate, and its accuracy then.
 
-    Default parameters, one pass. LODML learns online, so the triplets of a fortieth of the anchors are mined and learnt at
-    a time; each is followed by a measurement of the accuracy that is not counted.
+    Default parameters, one pass. LODML learns online, so the triplets of a fortieth of the anchors are mined and
+    learnt at a time; each is followed by a measurement of the accuracy that is not counted.
     """
     codes = np.unique(split.labels, return_inverse=True)[1].astype(np.int32)
     learner = LODML(average=True, project="effective", random_state=0)
@@ -92,11 +92,9 @@ def time_to(split: Split, accuracy: float) -> tuple[float, float]:
         begin = time.process_time()
         mined = mine(split.train, codes, anchors=anchors)
         learner.partial_fit(split.train, split.labels, triplets=mined.triplets)
-        learner._metric()
+        model = MetricKNeighborsClassifier(learner).fit(split.train, split.labels)
         spent += time.process_time() - begin
-        found = float(
-            MetricKNeighborsClassifier(learner).fit(split.train, split.labels).score(split.test, split.answers)
-        )
+        found = float(model.score(split.test, split.answers))
         if found >= accuracy:
             break
     return spent, found
