@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from paloma.cli import app
 from paloma.experiments import _figures, _tables, paper
+from paloma.experiments._findings import findings
 from paloma.experiments._journal import Journal
 from paloma.experiments._plan import TARGETS, cost, plan, title
 from paloma.experiments._report import write_report
@@ -269,6 +270,33 @@ def test_paired_tests_use_the_runs_that_both_have(tmp_path):
     assert asked[4][4] == "88.84"  # not ODML's copied 92.79
     written = {path.name for path in write_report(journal, tmp_path / "report", False, "paloma reproduce")}
     assert "table2-ours.csv" in written
+
+
+def test_findings_name_every_exception(tmp_path):
+    journal = Journal(tmp_path / "j")
+    common = {"kind": "table2", "rows": "ours", "quick": False}
+    cells = {
+        ("letters", 30): {"LODML": 0.96, "ODML": 0.95, "LOSL": 0.90, "OASIS": 0.93, "Euclid": 0.92},
+        ("pets", 70): {"LODML": 0.91, "ODML": 0.92, "LOSL": 0.94, "OASIS": 0.93, "Euclid": 0.90},
+    }
+    for (name, percent), row in cells.items():
+        for method, accuracy in row.items():
+            for seed in range(3):
+                task = {**common, "set": name, "percent": percent, "method": method, "seed": seed}
+                journal.add(task, _result(accuracy + 0.001 * seed * (seed + len(method))), {})
+    said = findings(_tables.Results(journal, False))
+    assert said[0] == (
+        "Comparable cells at or above the paper's best of their row: 1 of 2. "
+        "Not: Letters 30 % LOSL (90.57 ± 0.60 (3) against 94.46)."
+    )
+    assert said[1].startswith("LODML at or above ODML, our preprocessing: 1 of 2 cells, beyond chance in 1; beyond")
+    assert "Not: Oxford Cats&Dogs 70 % (-0.90 points)." in said[1]
+    assert said[3] == (
+        "LODML and LOSL above Euclid, whose whitening is chosen in the same way: 3 of 4 cells. "
+        "Not: LOSL on Letters 30 % (-2.20 points)."
+    )
+    assert len(said) == 4
+    assert findings(_tables.Results(Journal(tmp_path / "none"), False)) == []
 
 
 def test_without_matplotlib_there_are_tables(output, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from ._figures import figures
+from ._findings import findings
 from ._journal import Journal
 from ._runner import in_words
 from ._tables import Results, Table, tables
@@ -36,12 +37,13 @@ def write_report(journal: Journal, folder: Path, quick: bool, command: str) -> l
         drawn = figures(results)
     except ImportError as error:
         drawn, facts = {}, [*facts, f"No pictures: {error}"]
+    said = findings(results)
     files = {f"{table.name}.csv": table.csv() for table in made}
     files |= {f"{name}.svg": svg for name, (_, svg) in drawn.items()}
     files |= {
         "runs.csv": _runs(results),
-        "report.md": _markdown(made, drawn, facts),
-        "report.html": _html(made, drawn, facts),
+        "report.md": _markdown(made, drawn, facts, said),
+        "report.html": _html(made, drawn, facts, said),
     }
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -81,15 +83,19 @@ def _runs(results: Results) -> str:
     return out.getvalue()
 
 
-def _markdown(made: list[Table], drawn: dict[str, tuple[str, str]], facts: list[str]) -> str:
-    parts = [f"# {TITLE}\n", "\n".join(f"- {fact}" for fact in facts) + "\n"]
+def _markdown(made: list[Table], drawn: dict[str, tuple[str, str]], facts: list[str], said: list[str]) -> str:
+    parts = [f"# {TITLE}\n", _items(facts)]
+    if said:
+        parts += ["## What the results say\n", _items(said)]
     parts += [table.markdown() for table in made]
     parts += [f"![{caption}]({name}.svg)\n\n{caption}\n" for name, (caption, _) in drawn.items()]
     return "\n".join(parts)
 
 
-def _html(made: list[Table], drawn: dict[str, tuple[str, str]], facts: list[str]) -> str:
-    body = [f"<h1>{TITLE}</h1>", "<ul>", *(f"<li>{_code(fact)}</li>" for fact in facts), "</ul>"]
+def _html(made: list[Table], drawn: dict[str, tuple[str, str]], facts: list[str], said: list[str]) -> str:
+    body = [f"<h1>{TITLE}</h1>", *_html_items(facts)]
+    if said:
+        body += ["<h2>What the results say</h2>", *_html_items(said)]
     for table in made:
         body.append(_html_table(table))
     for name, (caption, svg) in drawn.items():
@@ -101,6 +107,14 @@ def _html(made: list[Table], drawn: dict[str, tuple[str, str]], facts: list[str]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{STYLE}</style></head>\n<body>\n{text}\n</body></html>\n'
     )
+
+
+def _items(lines: list[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines) + "\n"
+
+
+def _html_items(lines: list[str]) -> list[str]:
+    return ["<ul>", *(f"<li>{_code(line)}</li>" for line in lines), "</ul>"]
 
 
 def _code(text: str) -> str:

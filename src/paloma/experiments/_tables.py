@@ -3,13 +3,13 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..evaluate import paired_test
+from ..evaluate import PairedTest, paired_test
 from ._journal import Journal
 from .paper import COPIED, LEARNERS, LOCAL_GLOBAL, OURS, PAPER, SAME, SETS, TABLE2, DataSet
 
@@ -153,19 +153,24 @@ def asked_for(results: Results) -> Table:
     return Table("comparable", "The comparable cells", columns, body, [note])
 
 
-def local_global(results: Results) -> Table:
-    """Local against global on the same splits, and against Euclid."""
-    body = []
+def comparisons(results: Results, rows: str, local: str, shared: str) -> Iterator[tuple[DataSet, int, PairedTest]]:
+    """Two methods on the splits that both have run, for every data set and training share with any."""
     for data, percent in results.lines():
-        for rows in (OURS, PAPER):
-            for local, shared in LOCAL_GLOBAL:
-                one, two = (results.cell(data, percent, rows, name) for name in (local, shared))
-                seeds = sorted({run["seed"] for run in one} & {run["seed"] for run in two})
-                if not seeds:
-                    continue
-                pair = [[r["accuracy"] for r in runs if r["seed"] in seeds] for runs in (one, two)]
-                share = one[0]["n_train"] / (one[0]["n_train"] + one[0]["n_test"])
-                test = paired_test(pair[0], pair[1], share)
+        one, two = ({r["seed"]: r for r in results.cell(data, percent, rows, name)} for name in (local, shared))
+        seeds = sorted(set(one) & set(two))
+        if seeds:
+            run = one[seeds[0]]
+            share = run["n_train"] / (run["n_train"] + run["n_test"])
+            pair = [[runs[seed]["accuracy"] for seed in seeds] for runs in (one, two)]
+            yield data, percent, paired_test(pair[0], pair[1], share)
+
+
+def local_global(results: Results) -> Table:
+    """Local against global on the same splits."""
+    body = []
+    for rows in (OURS, PAPER):
+        for local, shared in LOCAL_GLOBAL:
+            for data, percent, test in comparisons(results, rows, local, shared):
                 figures = [f"{100 * test.difference:+.2f}", _verdict(test.p, test.difference), _p(test.p), str(test.n)]
                 body.append([data.title, _share(percent), rows, f"{local} − {shared}", *figures])
     note = (
@@ -239,8 +244,8 @@ def time_to_accuracy(results: Results) -> Table | None:
     ]  # fmt: skip
     columns = ["seed", "LMNN %", "LMNN s", "LODML s until then", "LODML % then", "times faster"]
     note = (
-        "Letters, 70 %; CPU seconds of one core. LODML mines, learns and reads out a fortieth of the anchors at a time; "
-        "measuring its accuracy is not counted."
+        "Letters, 70 %; CPU seconds of one core. LODML mines, learns and reads out a fortieth of the anchors at a "
+        "time; measuring its accuracy is not counted."
     )
     return Table("speed", "Time to LMNN's final accuracy", columns, body, [note])
 
