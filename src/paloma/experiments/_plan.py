@@ -31,7 +31,7 @@ SECONDS = {
 
 
 def plan(targets: Sequence[str], sets: Sequence[str], n_runs: int | None, quick: bool, seed: int) -> list[Task]:
-    """Tasks in the order of their weight: the comparable data sets first, then one run of each other set at a time."""
+    """Tasks in the order of their weight: the comparable data sets first; one run of every set before the next."""
     tasks: list[Task] = []
     usable = [SETS[name] for name in sets]
     if "table2" in targets:
@@ -61,14 +61,22 @@ def _among(names: Sequence[str], usable: list[DataSet]) -> list[DataSet]:
 
 def _table2(usable: list[DataSet], n_runs: int | None, quick: bool, seed: int) -> list[Task]:
     tasks = []
-    for first, group in ((True, _among(FIG5_SETS, usable)), (False, [d for d in usable if d.name not in FIG5_SETS])):
+    for group in (_among(FIG5_SETS, usable), [data for data in usable if data.name not in FIG5_SETS]):
         runs = {data.name: 1 if quick else min(n_runs or data.n_runs, data.n_runs) for data in group}
-        order = [(run, data) for run in range(max(runs.values(), default=0)) for data in group if run < runs[data.name]]
-        for run, data in sorted(order, key=lambda pair: group.index(pair[1]) if first else pair[0]):
-            for percent in data.percents:
-                for rows, methods in METHODS.items():
-                    common = {"set": data.name, "percent": percent, "rows": rows, "seed": seed + run, "quick": quick}
-                    tasks += [{"kind": "table2", "method": method, **common} for method in methods]
+        for run in range(max(runs.values(), default=0)):
+            for data in group:
+                if run < runs[data.name]:
+                    tasks += _one_run(data, seed + run, quick)
+    return tasks
+
+
+def _one_run(data: DataSet, seed: int, quick: bool) -> list[Task]:
+    """Every method on both kinds of rows at every training share."""
+    tasks = []
+    for percent in data.percents:
+        for rows, methods in METHODS.items():
+            common = {"set": data.name, "percent": percent, "rows": rows, "seed": seed, "quick": quick}
+            tasks += [{"kind": "table2", "method": method, **common} for method in methods]
     return tasks
 
 
