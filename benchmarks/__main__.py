@@ -4,8 +4,8 @@ import importlib
 import sys
 
 NAMES = (
-    "learning", "logdet", "search", "memory", "accuracy", "projection", "growth",
-    "modalities", "pipe", "noise", "semi", "streams", "distributed",
+    "learning", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
+    "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed",
 )  # fmt: skip
 
 for name in sys.argv[1:] or NAMES:

@@ -63,7 +63,7 @@ def test_update_with_json_lines_of_both_kinds(tmp_path):
 
 def test_update_without_a_model(tmp_path):
     result = run("update", tmp_path / "none.paloma", input="a,label\n1,x\n", code=1)
-    assert "none.paloma" in result.stderr
+    assert "none.paloma is not there; begin a new model with --learner" in result.stderr
 
 
 def test_an_error_in_a_stream_keeps_what_was_learnt_before(files):

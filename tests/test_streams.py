@@ -186,3 +186,16 @@ def test_balanced_anchors():
 def test_the_logistic_root_is_found_wherever_the_sigmoid_is_steep(gap, norm, cap):
     tau = kernels.step_size(kernels.LOGISTIC, gap, norm, cap, 0.0, 0.0)
     assert tau == pytest.approx(step_size("logistic", gap, norm, cap), rel=1e-9, abs=1e-300)
+
+
+def test_learners_of_another_geometry_refuse_what_they_cannot_do():
+    class Curved(paloma.LODML):
+        """Stands for a learner whose steps do not add up."""
+
+        _linear = False
+
+    for parameters in ({"forget": 0.1}, {"regions": 2}):
+        with pytest.raises(ValueError, match="only"):
+            Curved(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match="does not learn from pairs"):
+        Curved().fit(X, Y, pairs=[[0, 1]], pair_targets=[1])

@@ -4,9 +4,9 @@ Learns similarity and distance online, from triplets ("this should be nearer tha
 top of a shared one.
 """
 
-from . import datasets, distributed, evaluate, exceptions, persist, preprocessing, triplets
-from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OMDML, SLMOML
-from .neighbors import MetricKNeighborsClassifier
+from . import datasets, distributed, evaluate, exceptions, metrics, persist, preprocessing, triplets
+from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML
+from .neighbors import MetricIndex, MetricKNeighborsClassifier
 from .persist import load, save
 
 __version__ = "0.1.0"
@@ -18,14 +18,18 @@ __all__ = [
     "LOSL",
     "OASIS",
     "ODML",
+    "OKS",
     "OMDML",
+    "OMKS",
     "SLMOML",
+    "MetricIndex",
     "MetricKNeighborsClassifier",
     "datasets",
     "distributed",
     "evaluate",
     "exceptions",
     "load",
+    "metrics",
     "persist",
     "preprocessing",
     "save",

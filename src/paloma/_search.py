@@ -5,7 +5,8 @@ over all items, whatever their class; the first is a table over classes, the las
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,7 @@ from ._kernels.topk import merge_tile
 
 Array = NDArray[Any]
 Factors = tuple[Any, ...]
-QUERY_TILE, ITEM_TILE, MUTUAL_TILE = 512, 2048, 1024
+QUERY_TILE, ITEM_TILE = 1024, 1024
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 
@@ -38,6 +39,10 @@ class Items:
     classes: Array
     constants: Array
     sides: Callable[[Any], Factors] = lambda rows: (rows,)
+
+    def tile(self, sides: Factors, part: slice, scratch: Scratch) -> Array:
+        """q.x of queries, given by their factors, and a tile of items."""
+        return _product(sides, self.rows(part), scratch)
 
 
 def _product(queries: Factors, items: Factors, scratch: Scratch) -> Array:
@@ -81,7 +86,7 @@ def nearest(
         factors = items.sides(rows)
         for start in range(0, items.n, ITEM_TILE):
             stop = min(start + ITEM_TILE, items.n)
-            scores = _product(factors, items.rows(slice(start, stop)), scratch)
+            scores = items.tile(factors, slice(start, stop), scratch)
             merge_tile(
                 scores, items.alpha, table, items.classes[start:stop], items.constants[start:stop], start,
                 own[part], query_classes[part], others, best[part], ids[part],
@@ -95,8 +100,8 @@ def mutual_nearest(items: Items, k: int) -> Array:
     For a symmetric value, alpha q.x + constants of both: each tile of products serves its rows and its columns.
     """
     best, ids = np.full((items.n, k), np.inf), np.full((items.n, k), -1, np.int64)
-    tiles = [slice(a, min(a + MUTUAL_TILE, items.n)) for a in range(0, items.n, MUTUAL_TILE)]
-    scratch, none = Scratch(), np.full(MUTUAL_TILE, -1, np.int64)
+    tiles = [slice(a, min(a + ITEM_TILE, items.n)) for a in range(0, items.n, ITEM_TILE)]
+    scratch, none = Scratch(), np.full(ITEM_TILE, -1, np.int64)
 
     def merge(scores: Array, queries: slice, others: slice) -> None:
         table = np.repeat(items.constants[queries, None], int(items.classes.max()) + 1, axis=1)
@@ -122,10 +127,42 @@ def squared_norms(rows: Any) -> Array:
     return row_products(rows, rows)
 
 
+def certified(
+    Q: Any,
+    k: int,
+    n: int,
+    rough: Callable[[Array, int], tuple[Array, Array, Array]],
+    direct: Callable[[Any, Array], Array],
+) -> tuple[Array, Array]:
+    """The k nearest of n items from rough values: those of candidates beyond k are formed again directly.
+
+    `rough(numbers of queries, reach)` gives values, items and a bound on the values' error for each query;
+    `direct(rows, items)` exact values. Where rounding could have kept a nearer item out, more candidates are taken.
+    """
+    values, ids = np.empty((Q.shape[0], k)), np.empty((Q.shape[0], k), np.int64)
+    unsure = np.arange(Q.shape[0])
+    for reach in sorted({min(k + spare, n) for spare in SPARE}):
+        estimates, found, error = rough(unsure, reach)
+        values[unsure], ids[unsure] = best_of(Q[unsure], found, k, direct)
+        unsure = unsure[~(estimates[:, -1] - error > values[unsure, -1])]
+        if not len(unsure):
+            break
+    return values, ids
+
+
+def best_of(Q: Any, ids: Array, k: int, direct: Callable[[Any, Array], Array]) -> tuple[Array, Array]:
+    """The k best of each query's candidates by their direct values; of equal ones the lower number comes first."""
+    tiles = [slice(a, a + QUERY_TILE) for a in range(0, Q.shape[0], QUERY_TILE)]
+    values = np.concatenate([direct(Q[part], ids[part]) for part in tiles])
+    order = np.lexsort((ids, values), axis=1)[:, :k]
+    return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
+
+
 class Metric(Protocol):
     """What search needs of a learnt metric; see `paloma._representation.metric`."""
 
     symmetric: bool
+    of_differences: bool
 
     def resolve(self, codes: Array) -> Array: ...
 
@@ -138,6 +175,11 @@ class Metric(Protocol):
     def query_forms(self, Q: Array, codes: Array) -> Array: ...
 
 
+def items_of(metric: Any, X: Any, codes: Array) -> Any:
+    """Items under a metric, ready to be searched: `LocalItems`, unless the metric has a kind of its own."""
+    return metric.items(X, codes) if hasattr(metric, "items") else LocalItems(metric, X, codes)
+
+
 class LocalItems:
     """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it.
 
@@ -146,25 +188,43 @@ class LocalItems:
     """
 
     def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
-        self.metric, self.X = metric, X
-        self.codes = metric.resolve(codes)
-        self.soft = self.codes.ndim == 2
-        if self.soft:
-            self.distinct, columns = metric.resolve(np.arange(self.codes.shape[1])), np.zeros(len(codes), np.intp)
-        else:
-            self.distinct, columns = np.unique(self.codes, return_inverse=True)
-        self.columns = columns.astype(np.int32)
-        self.centre = None
+        self.metric, self.centre = metric, None
         if metric.symmetric and not sp.issparse(X):
             self.centre = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        self.mapped, self.constants = metric.item_side(self._centred(X), self.codes)
-        if self.soft and metric.symmetric:  # sum_r pi_r(x) a_r(q) joins the product (spec.md 11)
-            self.mapped = (*self.mapped, (-0.5 * self.codes).astype(X.dtype))
-        if metric.symmetric:
-            self.extent = float(np.sqrt(np.abs(self.constants).max(initial=0.0)))
+        codes = metric.resolve(codes)
+        self._hold(X, codes, *self._map(X, codes))
+
+    def _map(self, X: Any, codes: Array) -> tuple[Factors, Array]:
+        mapped, constants = self.metric.item_side(self._centred(X), codes)
+        if not self.metric.symmetric:
+            return mapped, np.zeros(len(constants))
+        if codes.ndim == 2:  # sum_r pi_r(x) a_r(q) joins the product (spec.md 11)
+            mapped = (*mapped, (-0.5 * codes).astype(X.dtype))
+        return mapped, constants
+
+    def _hold(self, X: Any, codes: Array, mapped: Factors, constants: Array) -> None:
+        self.X, self.codes, self.mapped, self.constants = X, codes, mapped, constants
+        self.soft = codes.ndim == 2
+        if self.soft:
+            self.distinct, columns = self.metric.resolve(np.arange(codes.shape[1])), np.zeros(len(codes), np.intp)
         else:
-            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in self.mapped], axis=0).max(initial=0.0)))
-            self.constants[:] = 0.0
+            self.distinct, columns = np.unique(codes, return_inverse=True)
+        self.columns = columns.astype(np.int32)
+        if self.metric.symmetric:
+            self.extent = float(np.sqrt(np.abs(constants).max(initial=0.0)))
+        else:
+            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in mapped], axis=0).max(initial=0.0)))
+
+    def revised(self, X: Any, codes: Array, kept: Array) -> "LocalItems":
+        """The items X: those numbered `kept` here, in this order, and then new ones. Maps the new ones alone."""
+        if sp.issparse(X):
+            return LocalItems(self.metric, X, codes)
+        codes, n = self.metric.resolve(codes), len(kept)
+        mapped, constants = self._map(X[n:], codes[n:])
+        factors = tuple(np.concatenate([old[kept], new]) for old, new in zip(self.mapped, mapped, strict=True))
+        revised = copy(self)
+        revised._hold(X, codes, factors, np.concatenate([self.constants[kept], constants]))
+        return revised
 
     def _centred(self, rows: Any) -> Any:
         return rows if self.centre is None else rows - self.centre
@@ -198,36 +258,28 @@ class LocalItems:
     def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
         Q = self._like_items(Q)
-        n = self.X.shape[0] - (own is not None)
-        values, ids, sure = self._reach(Q, k, min(k + SPARE[0], n), own)
-        for spare in SPARE[1:]:
-            again = np.flatnonzero(~sure)
-            if not len(again) or k + spare > n:
-                break
-            found = self._reach(Q[again], k, k + spare, None if own is None else own[again])
-            values[again], ids[again], sure[again] = found
-        return values, ids
 
-    def _reach(self, Q: Any, k: int, reach: int, own: Array | None) -> tuple[Array, Array, Array]:
-        """k neighbours out of `reach` candidates, and whether rounding cannot have kept a nearer item out of them."""
-        n_queries = Q.shape[0]
-        rough, ids = nearest(lambda part: self._centred(Q[part]), n_queries, self.items, reach, own=own)
-        tiles = [slice(a, a + QUERY_TILE) for a in range(0, n_queries, QUERY_TILE)]
-        values = np.concatenate([self._direct(Q[part], ids[part]) for part in tiles])
-        order = np.lexsort((ids, values), axis=1)[:, :k]
-        values, ids = np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)
-        everything = reach >= self.X.shape[0] - (own is not None)
-        sure = np.full(n_queries, True) if everything else rough[:, -1] - self._rounding(Q) > values[:, -1]
-        return values, ids, sure
+        def rough(part: Array, reach: int) -> tuple[Array, Array, Array]:
+            rows, forms = self._centred(Q[part]), list[Array]()
 
-    def _rounding(self, Q: Any) -> Array:
-        """Bound on the rounding error of the expanded values of each query."""
+            def table(tile: Any) -> Array:
+                forms.append(self._table(tile))
+                return forms[-1]
+
+            mine = None if own is None else own[part]
+            found = nearest(lambda tile: rows[tile], rows.shape[0], replace(self.items, table=table), reach, own=mine)
+            return *found, self._rounding(rows, np.concatenate(forms))
+
+        return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
+
+    def _rounding(self, rows: Any, forms: Array) -> Array:
+        """Bound on the rounding error of the expanded values of each query; `forms` are those of the table."""
         eps = float(np.finfo(self.X.dtype).eps) * np.sqrt(self.X.shape[1])
-        sizes = np.sqrt(squared_norms(self._centred(Q)))
         if not self.metric.symmetric:
-            return eps * sizes * self.extent
-        forms = self.metric.query_forms(self._centred(Q), self.distinct)
-        return eps * (np.sqrt(np.abs(forms.max(axis=1))) + self.extent) ** 2
+            return eps * np.sqrt(squared_norms(rows)) * self.extent
+        if self.soft:
+            forms = self.metric.query_forms(rows, self.distinct)
+        return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
     def _direct(self, Q: Any, ids: Array) -> Array:
         numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])

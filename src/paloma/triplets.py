@@ -4,17 +4,18 @@ The Euclidean metric decides who is near unless rows are given in a learnt space
 under the metric as it is now.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from ._euclid import by_class, centre_of, closest, euclidean, minus, squared_mean
-from ._search import SPARE, mutual_nearest, nearest
+from ._reservoir import Reservoir
+from ._search import QUERY_TILE, SPARE, mutual_nearest, nearest
 
-__all__ = ["Mined", "Reservoir", "mine", "neighbour_triplets", "random_triplets", "targets_impostors"]
+__all__ = ["Mined", "Reservoir", "mine", "mine_by", "neighbour_triplets", "random_triplets", "targets_impostors"]
 
 Array = NDArray[Any]
 
@@ -126,6 +127,36 @@ def within(impostors: Array, distances: Array, targets: Array, reaches: Array, s
     return np.where(distances <= radius[:, None] + slack, impostors, -1)
 
 
+def mine_by(
+    distances: Callable[[Array], Array],
+    codes: Array,
+    n_targets: int = 3,
+    n_impostors: int = 10,
+    impostor_margin: float = 0.1,
+    anchors: Array | None = None,
+) -> Mined:
+    """`mine` under any squared distances; `distances(rows)` gives those of a few rows to all rows."""
+    anchors, total, found = np.arange(len(codes)) if anchors is None else anchors, 0.0, []
+    for a in range(0, len(anchors), QUERY_TILE):
+        rows = anchors[a : a + QUERY_TILE]
+        tile = distances(rows)
+        total += float(tile.sum())
+        tile[np.arange(len(rows)), rows] = np.inf
+        alike = codes[rows][:, None] == codes
+        found.append((*_smallest(tile, alike, n_targets), *_smallest(tile, ~alike, n_impostors)))
+    targets, reach, impostors, gaps = (np.concatenate(column) for column in zip(*found, strict=True))
+    spread = total / (len(anchors) * len(codes))
+    return Near(anchors, targets, within(impostors, gaps, targets, reach, impostor_margin * spread)).mined()
+
+
+def _smallest(tile: Array, where: Array, k: int) -> tuple[Array, Array]:
+    """Columns and values of the k smallest entries of each row among those marked; -1 and inf where there are fewer."""
+    masked = np.where(where, tile, np.inf)
+    columns = np.argsort(masked, axis=1, kind="stable")[:, :k]
+    values = np.take_along_axis(masked, columns, 1)
+    return np.where(np.isfinite(values), columns, -1), values
+
+
 def targets_impostors(
     X: ArrayLike,
     y: ArrayLike,
@@ -200,80 +231,3 @@ def neighbour_triplets(
     far = rng.integers(0, n, len(row))
     kept = (far != anchors[row]) & (far[:, None] != around[row]).all(axis=1)
     return np.stack([anchors[row], near[row, column], far], axis=1)[kept]
-
-
-@dataclass
-class Reservoir:
-    """A uniform sample of each class's rows seen so far, at most `size` a class (Vitter 1985, algorithm R).
-
-    window : keep the last `size` rows of each class instead.
-    rows : the rows kept, an array with room to grow or CSR; codes, places : class and place in the class's sample.
-    """
-
-    size: int
-    window: bool = False
-    rows: Any = None
-    codes: Array = field(default_factory=lambda: np.empty(0, np.int32))
-    places: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    seen: Array = field(default_factory=lambda: np.empty(0, np.int64))
-
-    def add(self, X: Any, codes: Array, rng: np.random.Generator) -> None:
-        """Offer rows in order; a full class replaces a row with probability size / seen."""
-        if not len(codes):
-            return
-        if codes.max() >= len(self.seen):
-            self.seen = np.concatenate([self.seen, np.zeros(codes.max() + 1 - len(self.seen), np.int64)])
-        order = np.argsort(codes, kind="stable")
-        ranked = codes[order]
-        turn = self.seen[ranked] + np.arange(len(order)) - np.searchsorted(ranked, ranked) + 1
-        if self.window:
-            place = (turn - 1) % self.size
-        else:
-            place = np.where(turn <= self.size, turn - 1, rng.integers(0, turn))
-        self.seen += np.bincount(codes, minlength=len(self.seen))
-        taken = np.flatnonzero(place < self.size)
-        self._put(X, order[taken], ranked[taken], place[taken])
-
-    def _put(self, X: Any, numbers: Array, codes: Array, places: Array) -> None:
-        """Rows into their places; of several rows for one place the last stays."""
-        keys = codes * np.int64(self.size) + places
-        last = len(keys) - 1 - np.unique(keys[::-1], return_index=True)[1]
-        numbers, keys = numbers[last], keys[last]
-        held = self.codes * np.int64(self.size) + self.places
-        by_key = np.argsort(held)
-        spot = np.minimum(np.searchsorted(held[by_key], keys), max(len(held) - 1, 0))
-        known = held[by_key][spot] == keys if len(held) else np.zeros(len(keys), bool)
-        replaced, n_old, n_new = by_key[spot[known]], len(held), int((~known).sum())
-        if sp.issparse(X):
-            source = np.arange(n_old + n_new)
-            source[replaced] = n_old + np.flatnonzero(known)
-            source[n_old:] = n_old + np.flatnonzero(~known)
-            self.rows = (X[numbers] if self.rows is None else sp.vstack([self.rows, X[numbers]], "csr"))[source]
-        else:
-            if self.rows is None or n_old + n_new > len(self.rows):
-                rows = np.empty((n_old + n_new + n_old // 4, X.shape[1]), X.dtype)
-                rows[:n_old] = 0 if self.rows is None else self.rows[:n_old]
-                self.rows = rows
-            self.rows[replaced] = X[numbers[known]]
-            self.rows[n_old : n_old + n_new] = X[numbers[~known]]
-        self.codes = np.concatenate([self.codes, codes[last][~known]]).astype(np.int32)
-        self.places = np.concatenate([self.places, places[last][~known]])
-
-    def drop(self, new_codes: Array) -> None:
-        """Give class codes their new numbers; rows of a code without one are let go."""
-        kept = np.flatnonzero(new_codes[self.codes] >= 0) if len(self.codes) else np.empty(0, np.int64)
-        if self.rows is not None:
-            self.rows = self.rows[: len(self.codes)][kept]
-        self.codes, self.places = new_codes[self.codes[kept]], self.places[kept]
-        self.seen = self.seen[np.flatnonzero(new_codes[: len(self.seen)] >= 0)]
-
-    def widen(self, d: int) -> None:
-        """Rows get more features, 0 in all of them."""
-        if self.rows is not None and sp.issparse(self.rows):
-            self.rows.resize(self.rows.shape[0], d)
-        elif self.rows is not None:
-            self.rows = np.pad(self.rows, ((0, 0), (0, d - self.rows.shape[1])))
-
-    def sample(self, like: Any) -> tuple[Any, Array]:
-        """The rows kept and their class codes."""
-        return (like[:0] if self.rows is None else self.rows[: len(self.codes)]), self.codes

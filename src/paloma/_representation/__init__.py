@@ -1,14 +1,18 @@
-"""How a model is held: dense matrices, or random projections and a journal; and how it is read out."""
+"""How a model is held: dense matrices, random projections and a journal, or index space; and how it is read out."""
 
 from .dense import Dense, gram, segments_of
 from .factored import FactoredMetric
 from .grouped import FactorMetric, GroupedMetric
+from .index import Index
 from .journal import Journal
+from .kernel import PRECOMPUTED, Kernel
+from .kernel_metric import KernelMetric
 from .metric import SHARED, UNSEEN, DenseMetric
 from .projected import Projected, spanning
 from .rows import identity_values
 
 __all__ = [
+    "PRECOMPUTED",
     "SHARED",
     "UNSEEN",
     "Dense",
@@ -16,7 +20,10 @@ __all__ = [
     "FactorMetric",
     "FactoredMetric",
     "GroupedMetric",
+    "Index",
     "Journal",
+    "Kernel",
+    "KernelMetric",
     "Projected",
     "gram",
     "identity_values",

@@ -26,6 +26,7 @@ class FactoredMetric:
     def __init__(self, inner: DenseMetric, basis: Array, factor: float) -> None:
         self.inner, self.basis = inner, basis
         self.locality, self.symmetric = inner.locality, inner.symmetric
+        self.of_differences = inner.symmetric
         self._square = basis.dtype.type(factor * factor)
 
     def resolve(self, codes: Array) -> Array:
@@ -55,12 +56,13 @@ class FactoredMetric:
         return (X, mapped - self._square * z), constants + self._square * (products(X, X) - row_products(z, z))
 
     def images(self, X: Any, codes: Array) -> tuple[tuple[Any, ...], Array]:
-        """Factors of the items for search vectors: the same as for search."""
-        return self.item_side(X, codes)
+        """Factors of the items for search vectors: the scale stands with them, so that all columns are of a size."""
+        (rows, mapped), constants = self.item_side(X, codes)
+        return (rows * self._square, mapped), constants
 
     def query_side(self, Q: Any, codes: Array | None = None) -> tuple[Any, ...]:
-        """Factors of the queries."""
-        return Q * self._square, self.coordinates(Q)
+        """Factors of the queries; without codes, those that go with `images`."""
+        return (Q if codes is None else Q * self._square), self.coordinates(Q)
 
     def query_forms(self, Q: Any, codes: Array) -> Array:
         """q^T M_c q for each query and each of these resolved codes."""

@@ -20,7 +20,7 @@ class FactorMetric:
     The factors are the first `rank` rows of the columns `part` of the matrices in `state`; blend as in `DenseMetric`.
     """
 
-    symmetric = True
+    symmetric = of_differences = True
 
     def __init__(self, state: Dense, part: slice, rank: int, locality: Locality, blend: float, factor: float) -> None:
         self._state, self._block, self._blend = state, (slice(0, rank), part), blend
@@ -86,7 +86,7 @@ class FactorMetric:
 class GroupedMetric:
     """Metrics on groups of columns, added up with weights: block-diagonal where the groups do not overlap."""
 
-    symmetric = True
+    symmetric = of_differences = True
 
     def __init__(
         self, members: list[DenseMetric] | list[FactorMetric], columns: list[Array], weights: Array, d: int

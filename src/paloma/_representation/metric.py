@@ -30,6 +30,7 @@ class DenseMetric:
     def __init__(self, state: Dense, locality: Locality, cone: str, blend: float, factor: float) -> None:
         self._state, self._cone, self._blend = state, cone, blend
         self.locality, self.symmetric = locality, state.symmetric
+        self.of_differences = state.symmetric
         self._square = state.start.dtype.type(factor * factor)
         self._matrices: dict[int, Array] = {}
 

@@ -9,11 +9,15 @@ import typer
 
 from . import _errors
 from .convert import convert
+from .data import prepare, show
 from .demo import demo
+from .embed import embed
 from .evaluate import evaluate
 from .fit import fit
+from .index import index
 from .info import info
 from .predict import predict
+from .reproduce import reproduce
 from .search import search
 from .update import update
 
@@ -34,9 +38,13 @@ COMMANDS: dict[str, Any] = {
     "update": update,
     "eval": evaluate,
     "predict": predict,
+    "index": index,
     "search": search,
     "info": info,
     "convert": convert,
+    "data": {"prepare": prepare, "show": show},
+    "embed": embed,
+    "reproduce": reproduce,
 }
 
 

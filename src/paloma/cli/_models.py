@@ -39,6 +39,14 @@ def learner(name: str, settings: list[str] | None, seed: int) -> Any:
     return kind(**parameters)
 
 
+def parsed(settings: list[str] | None) -> dict[str, Any]:
+    """Options given as name=value."""
+    pairs = [setting.partition("=") for setting in settings or ()]
+    if wrong := [name for name, equals, _ in pairs if not equals]:
+        raise ValueError(f"--set {wrong[0]}: expected name=value.")
+    return {name: _value(text) for name, _, text in pairs}
+
+
 def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)

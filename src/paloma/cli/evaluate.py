@@ -1,8 +1,11 @@
 """``paloma eval``."""
 
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from ._options import Data, Drop, Items, Json, LabelColumn, Labels, Model, Neighbors, Triplets
+from .index import retrieval_figures
 
 
 def evaluate(
@@ -13,6 +16,10 @@ def evaluate(
     labels: Labels = None,
     neighbors: Neighbors = None,
     triplets: Triplets = None,
+    retrieval: Annotated[
+        bool,
+        typer.Option("--retrieval", help="Rank the items for each row: mAP, P@k, recall@k, hit@k, AP@k."),
+    ] = False,
     drop: Drop = "",
     as_json: Json = False,
 ) -> None:
@@ -24,6 +31,7 @@ def evaluate(
     \b
     Example:
       paloma eval letters.paloma test.csv
+      paloma eval letters.paloma test.csv --items train.csv --retrieval
     """
     from ._formats import read_all, read_triplets
     from ._models import Opened
@@ -39,6 +47,8 @@ def evaluate(
         given = read_triplets(triplets)
         score = opened.learner.triplet_score(opened.rows(batch.X), given, batch.y)
         figures = {"triplets": len(given), "ranked_right": score}
+    elif retrieval:
+        figures = {"rows": len(batch), **retrieval_figures(opened, opened.rows(batch.X), batch.y, items, neighbors)}
     else:
         figures = {"rows": len(batch), **_neighbours(opened, opened.rows(batch.X), batch.y, items, neighbors)}
     name = type(opened.learner).__name__

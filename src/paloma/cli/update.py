@@ -49,7 +49,9 @@ def update(
     from ._models import learner as make
     from ._report import Learning, print_json
 
-    new = learner is not None and not model_file.exists()
+    new = not model_file.exists()
+    if new and learner is None:
+        raise FileNotFoundError(f"{model_file} is not there; begin a new model with --learner.")
     session = Session(Opened(make(learner or "", setting, seed)) if new else Opened.file(model_file), model_file)
     wanted, kind = session.opened.wanted(label, True, drop), session.opened.labels(label_type)
     learning = Learning(quiet or as_json)

@@ -1,6 +1,10 @@
-"""Data sets: the embedded Letters, scikit-learn's digits, and ``.npz`` files of your own."""
+"""Data sets: the embedded Letters, scikit-learn's digits, ``.npz`` files of your own, and how to make them."""
 
+from paloma.datasets._embed import embed
+from paloma.datasets._encoder import OnnxEncoder
 from paloma.datasets._files import load
+from paloma.datasets._images import ImageError
 from paloma.datasets._letters import load_letters
+from paloma.datasets._prepare import prepare
 
-__all__ = ["load", "load_letters"]
+__all__ = ["ImageError", "OnnxEncoder", "embed", "load", "load_letters", "prepare"]

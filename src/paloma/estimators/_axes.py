@@ -46,6 +46,8 @@ class PerRegionLearner(PerClassLearner):
         check.check_word("soft_regions", self.soft_regions, (True, False))
         if not (self.regions is None or callable(self.regions) or hasattr(self.regions, "predict")):
             check.check_count("regions", self.regions)
+        if self.regions is not None and not self._linear:
+            raise ValueError(f"{check.name_of(self)} localises by class: regions=None only.")
         if self.soft_regions and (self.regions is None or self.psd in ("step", "exact")):
             raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
         return super()._locality()
@@ -54,6 +56,8 @@ class PerRegionLearner(PerClassLearner):
 @dataclass(kw_only=True, eq=False, repr=False)
 class DenseLearner(Learner):
     """Holds U and one L a class as dense d x d matrices."""
+
+    _linear: ClassVar[bool] = True
 
     def _check_held(self, d: int) -> None:
         self._start(d, np.dtype(float), 1.0)
@@ -75,6 +79,7 @@ class ProjectedLearner(Learner):
     max_journal: int | None = 1_000_000
 
     _sparse: ClassVar[bool] = True
+    _linear: ClassVar[bool] = True
 
     def _check_held(self, d: int) -> None:
         if not isinstance(self.init, str):

@@ -1,6 +1,6 @@
 """The parameters that all learners share, documented once and put into each class's docstring."""
 
-COMMON = """\
+STEPS = """\
 step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         The step rule, i.e. the loss: hinge (pa1, the paper's), hard margin (pa, ignores C), squared hinge (pa2), smooth
         hinge, logistic, and two robust ones: ramp, which takes no step on a triplet whose loss reaches its level, and
@@ -13,6 +13,9 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
     forget : float in [0, 1)
         Before each triplet, the parameters go this share of their way back to the start, so that what was learnt
         1 / forget triplets ago has faded: for streams that drift (docs/streams.md). Needs psd "never" or "end".
+"""
+
+MATRICES = """\
     psd : {"never", "end", "step", "exact"} or int
         When U and the L_c are made positive semidefinite: never; at read-out only (learning goes on from the raw
         state); after each step, by one eigenpair; by exact constrained steps; or every n triplets.
@@ -28,6 +31,9 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         triplets is learnt). `shared_` and `local_` are always the last iterates.
     init : "identity" or (d, d) array in the units of X
         Where U and every L_c start.
+"""
+
+TRIPLETS = """\
     unlabeled : label, optional
         The label that marks rows without one, e.g. -1: never a class, never a voter, and learnt from as `semi` says.
     semi : {"neighbours", "self", "both", "none"}
@@ -65,8 +71,14 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
 
     Attributes
     ----------
+"""
+
+ATTRIBUTES = """\
     shared_ : (d, d) array, the last iterate of U in scaled units.
     local_ : (n_classes, d, d) array, L of classes_[k] likewise; empty for a global learner.
+"""
+
+COUNTS = """\
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
     recent_loss_, long_run_loss_, drift_ : (n_classes,) arrays, signals of drift: mean loss of the triplets of
@@ -83,3 +95,45 @@ regions : int, clusterer or function, optional
     soft_regions : bool
         A row belongs to several regions, by its distances to their centres or by `predict_proba`.
 """
+COMMON = STEPS + MATRICES + TRIPLETS + ATTRIBUTES + COUNTS
+
+KERNEL_MATRICES = """\
+    lam : float in [0, 1]
+        Weight of the shared part. 1 learns one form for all classes, 0 each class by itself; see LOSL.
+    normalize : bool
+        Compare by k(x, z) / sqrt(k(x, x) k(z, z)). Use it for kernels whose k(x, x) varies, such as polynomials.
+    budget : int or None
+        Most rows of the support, at least 3; None has no limit. Learning, memory and prediction cost in proportion.
+    when_full : {"keep", "forget"}
+        What happens to a step that needs more rows than the budget allows. keep: it is not taken; steps among rows of
+        the support go on. forget: the eighth of the support that took part in a step longest ago is dropped with all
+        its steps, which follows a stream that drifts, but costs accuracy where nothing drifts.
+    measure : {"similarity", "distance"}
+        What is learnt in feature space: a similarity, or a squared distance (phi(p) - phi(q))^T M (phi(p) - phi(q)), of
+        which `pair_score` is minus the root. A distance is never made p.s.d. and needs small steps.
+    cache_size : float
+        Megabytes of kernel values to keep while a call learns: m n^2 values for n rows and m kernels. If they are more,
+        values are computed again for each block, which is slower. Search keeps transformed items within the same limit.
+    psd, project : "never", "auto"
+        Without effect: there is no matrix to project, and psd takes no other word.
+    scale : "auto" or None
+        "auto" divides X by one number, so that rows of the first triplets have a mean squared distance of d, the number
+        of features: scikit-learn's default gamma = 1/d then gives typical rows the RBF value exp(-1), in any units.
+        Kernel values are further multiplied by `gain_`, so that k(x, x) has mean 64 (squared distances: mean 2), as
+        OASIS scales its rows. None takes X and the kernel as they are.
+    average : "auto", True or False
+        Read out a running average of the iterates instead of the last one ("auto": not where a single pass of given
+        triplets is learnt). `shared_` and `local_` are always the last iterates.
+    init : "identity" or "zero"
+        Where U and every L_c start: scores start as k(p, q), or as 0.
+"""
+
+KERNEL_ATTRIBUTES = """\
+    support_ : (n_support, d) rows that steps touched; row numbers if the kernel is precomputed.
+    shared_ : (n_support, n_support) array: U less its start is the sum of shared_[i, j] phi(x_i) phi(x_j)^T over the
+        support, phi of the scaled kernel; the last iterate. One such array a kernel for OMKS.
+    local_ : (n_classes, ...) arrays, L of classes_[k] likewise.
+    gain_ : what kernel values are multiplied by.
+"""
+
+KERNEL_COMMON = STEPS + KERNEL_MATRICES + TRIPLETS + KERNEL_ATTRIBUTES + COUNTS

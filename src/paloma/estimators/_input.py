@@ -35,6 +35,8 @@ def checked(
     who = check.name_of(learner)
     if triplets is not None and pairs is not None:
         raise ValueError(f"{who}: give triplets or pairs, not both in one call.")
+    if pairs is not None and not learner._linear:
+        raise ValueError(f"{who} does not learn from pairs; give triplets.")
     if X is None:
         if triplets is None and pairs is None:
             raise ValueError(f"{who} needs X, or triplets as points (n, 3, d), or pairs as points (n, 2, d).")
@@ -51,8 +53,6 @@ def checked(
     if triplets is not None:
         triplets = check.check_triplets(learner, triplets, X.shape[0])
     if pairs is not None:
-        if not learner._takes_pairs:
-            raise ValueError(f"{who} learns from labels or triplets; LODML, LOSL and SLMOML take pairs.")
         pairs = check.check_pairs(learner, pairs, X.shape[0])
         targets = check.check_targets(learner, targets, len(pairs))
     elif targets is not None:
@@ -65,4 +65,6 @@ def checked(
     learner._check_held(X.shape[1])
     if learner.scale is None or X.dtype == np.float64:
         check.check_magnitude(learner, X, 1.0)
+    if not reset:
+        learner._check_more_rows(X)
     return Checked(X, y, triplets, pairs, targets, weight)

@@ -52,18 +52,17 @@ class Parameters(BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
+    _common: ClassVar[str] = COMMON
     _measure: ClassVar[Measure]
     _sparse: ClassVar[bool] = False
-    _takes_pairs: ClassVar[bool] = True
+    # Whether a step adds pair features to matrices in the space of X; then parameters can decay, pairs are triplets
+    # with a null candidate, and rows can belong to regions. A representation says so.
+    _linear: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", COMMON).replace("{regions}", REGIONS)
-
-    def _refuse_forgetting(self, why: str) -> None:
-        if self.forget:
-            raise ValueError(f"{check.name_of(self)} cannot forget, got forget={self.forget}: {why}.")
+            cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
 
     # -- the parts -------------------------------------------------------------------------------------------
 
@@ -94,6 +93,8 @@ class Parameters(BaseEstimator):
         if not self._measure.symmetric and psd.word not in ("never", "end"):
             raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")
         check.check_real("forget", self.forget, 0.0, 0.999)
+        if self.forget and not self._linear:
+            raise ValueError(f"{check.name_of(self)} cannot forget: it takes forget=0 only.")
         if self.forget and psd.word not in ("never", "end"):
             raise ValueError(f"forget={self.forget} goes with psd='never' or 'end', got psd={self.psd!r}: decay "
                              "towards the start and projections inside the loop do not commute.")  # fmt: skip

@@ -288,6 +288,9 @@ class Passes(Scoring, Parameters):
         model = self._model
         return model.labels.order if model.regions is None else np.arange(model.regions.n_regions)
 
+    def _check_more_rows(self, X: Any) -> None:
+        """Check rows that learning goes on with, before anything changes."""
+
     @abstractmethod
     def _check_held(self, d: int) -> None:
         """Check the parameters of the representation against the number of features."""

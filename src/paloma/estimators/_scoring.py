@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._representation import SHARED, DenseMetric
-from .._search import LocalItems, majority
-from ._vectors import Balance, augmented_items, augmented_queries
+from .._search import items_of, majority
+from ._vectors import Balance, augmented_items, augmented_queries, extra_columns
 
 Array = NDArray[Any]
 
@@ -70,9 +70,10 @@ class Scoring:
 
     def _values(self, left: Any, right: Any, codes: Array) -> Array:
         """Squared distances, or similarities, of pairs of rows."""
-        if self._measure.symmetric:
+        metric = self._metric()
+        if metric.of_differences:
             left = right = left - right
-        return self._metric().values(left, right, codes)
+        return metric.values(left, right, codes)
 
     def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Similarity of pairs, larger is more similar.
@@ -104,7 +105,7 @@ class Scoring:
     def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         metric, rows = self._metric(), self._rows(X)
-        values = LocalItems(metric, rows, self._candidates(rows, y, "rows of X")).all_values(self._rows(Q))
+        values = items_of(metric, rows, self._candidates(rows, y, "rows of X")).all_values(self._rows(Q))
         return self._scores(values if self._measure.symmetric else -values)
 
     def metric_matrix(self, label: Any = None) -> Array:
@@ -127,7 +128,7 @@ class Scoring:
         labels = check.check_labels(self, y, rows.shape[0])
         if rows.shape[0] < 2:
             raise ValueError(f"{check.name_of(self)}.score needs at least 2 rows, got {rows.shape[0]}.")
-        items = LocalItems(metric, rows, self._candidates(rows, labels, "rows of X"))
+        items = items_of(metric, rows, self._candidates(rows, labels, "rows of X"))
         numbers = np.unique(labels, return_inverse=True)[1]
         _, ids = items.search(rows, min(3, rows.shape[0] - 1), own=np.arange(rows.shape[0]))
         return float((majority(numbers[ids]) == numbers).mean())
@@ -173,8 +174,12 @@ class Scoring:
         if not for_graph:
             return vectors
         _refuse_sparse(vectors)
-        self._model.balance = Balance.of(vectors, rows.shape[1])
+        self._model.balance = self._balance(vectors)
         return self._model.balance.items(vectors)
+
+    def _balance(self, vectors: Array) -> Balance:
+        """The balance that these item vectors fix."""
+        return Balance.of(vectors, extra_columns(self._metric(), len(self._vector_codes())))
 
     def _vector_codes(self) -> Array:
         return self._local_order().astype(np.int32)  # type: ignore[attr-defined]

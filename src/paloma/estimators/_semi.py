@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _validation as check
-from .._search import LocalItems, majority
+from .._search import items_of, majority
 
 Array = NDArray[Any]
 # Labelled rows that vote on a row without a label; a class of fewer than four cannot win four of five votes.
@@ -64,7 +64,7 @@ class Semi:
         filled, confidence = codes.copy(), np.where(codes >= 0, 1.0, 0.0)
         if len(known) <= VOTERS or not len(free):
             return filled, confidence
-        items, own = LocalItems(metric, X[known], places[known]), codes[known]
+        items, own = items_of(metric, X[known], places[known]), codes[known]
         values, ids = items.search(X[free], VOTERS)
         votes = own[ids]
         winner = majority(votes)
@@ -82,7 +82,7 @@ class Semi:
         return np.where((confidence[triplets] == 1.0).all(axis=1) & (sure == 1.0), 1.0, self.weight * sure)
 
 
-def _reach(items: LocalItems, own: Array, quantile: float) -> Array:
+def _reach(items: Any, own: Array, quantile: float) -> Array:
     """For each class code, the quantile of the value of its rows' nearest row of the class."""
     values, ids = items.search(items.X, VOTERS, own=np.arange(len(own)))
     nearest = np.where(own[ids] == own[:, None], values, np.inf).min(axis=1)

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 from .._representation import SHARED, UNSEEN, DenseMetric
 
 Array = NDArray[Any]
+# Spread of an extra column beside that of the others, in the balanced form. At 1 graphs found .980 to .995 of ten
+# neighbours on two real sets and a made one, at .3 .993 to .998 (width 64), at 3 less than half of some.
+EXTRA = 0.3
 
 
 def augmented_queries(metric: DenseMetric, Q: Array, codes: Array) -> Array:
@@ -51,6 +54,13 @@ def augmented_items(metric: DenseMetric, X: Array, codes: Array, order: Array) -
     return _side_by_side((*(2.0 * factor for factor in mapped), -shares, -constants[:, None]))
 
 
+def extra_columns(metric: DenseMetric, n_classes: int) -> int:
+    """How many columns stand behind those that hold M_c x: forms and the constant, for a distance."""
+    if not metric.symmetric:
+        return 0
+    return n_classes + 3 if metric.locality.is_local else 2
+
+
 def _side_by_side(blocks: tuple[Any, ...]) -> Any:
     """Columns of all blocks in the precision of the first; CSR if one of them is sparse."""
     if any(sp.issparse(block) for block in blocks):
@@ -60,7 +70,7 @@ def _side_by_side(blocks: tuple[Any, ...]) -> Any:
 
 @dataclass
 class Balance:
-    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled to the spread of the first d.
+    """The L2 form that graph and IVF indexes can walk: extra columns centred and scaled below the spread of the rest.
 
     The query takes the inverse factors; dropping a constant of the query does not change the order. A last column
     sqrt(Phi - |v|^2) turns inner products into Euclidean distances.
@@ -71,15 +81,16 @@ class Balance:
     phi: float
 
     @classmethod
-    def of(cls, vectors: Array, d: int) -> Self:
-        """Fix centre, spread and Phi from the items as they are published."""
+    def of(cls, vectors: Array, n_extra: int) -> Self:
+        """Fix centre, spread and Phi from the items as they are published; the last `n_extra` columns are extra."""
         centre, spread = np.zeros(vectors.shape[1]), np.ones(vectors.shape[1])
-        if vectors.shape[1] > d:
+        d = vectors.shape[1] - n_extra
+        if n_extra:
             extra = vectors[:, d:].astype(np.float64)
             deviation = extra.std(axis=0)
             typical = float(vectors[:, :d].std(axis=0, dtype=np.float64).mean()) or 1.0
             centre[d:] = extra.mean(axis=0)
-            spread[d:] = np.where(deviation > 0, deviation / typical, 1.0)
+            spread[d:] = np.where(deviation > 0, deviation / (EXTRA * typical), 1.0)
         balanced = (vectors - centre) / spread
         return cls(centre, spread, float(np.square(balanced).sum(axis=1).max(initial=0.0)) * 1.05)
 

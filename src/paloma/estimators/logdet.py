@@ -1,6 +1,7 @@
 """The LogDet distance learner: a step of its own, the same protocol."""
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -60,6 +61,8 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
     0.99
     """
 
+    _linear: ClassVar[bool] = False
+
     C: float = 0.003
     lam: float = 1.0
     psd: str | int = "never"
@@ -78,7 +81,6 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
             raise ValueError(
                 f"{who}: C must be finite, a LogDet step without bound may have no solution; got {self.C!r}."
             )
-        self._refuse_forgetting("LogDet steps add to inverses, whose decay would take an inversion a triplet")
         return replace(parts, path=logdet_path)
 
     def _check_held(self, d: int) -> None:

@@ -1,7 +1,7 @@
 """Distances over several modalities, given as groups of columns of one X."""
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,8 +93,6 @@ class OMDML(DistanceLearner, PerClassLearner):
     0.99 {'acids': 0.21, 'rest': 0.79}
     """
 
-    _takes_pairs: ClassVar[bool] = False
-
     lam: float = 1.0
     groups: Any = None
     gate: str = "combined"
@@ -117,8 +115,6 @@ class OMDML(DistanceLearner, PerClassLearner):
             check.check_real("eta", self.eta, 0.0, open_low=True)
             if self.rank is None:
                 raise ValueError("eta is the rate of the low-rank variant: give rank as well, or leave eta out.")
-        if self.gate == "combined" or self.rank is not None:
-            self._refuse_forgetting("it is derived for gate='own' with full matrices")
         gate = np.inf if self.gate == "own" else float(gate)
         chosen = {field.name: getattr(parts, field.name) for field in fields(Parts)}
         if self.rank is not None:

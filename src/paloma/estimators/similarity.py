@@ -27,7 +27,7 @@ class SimilarityLearner(Learner):
     def _remining_rows(self, X: Array) -> Array:
         if sp.issparse(X):
             raise TypeError("remine=True needs dense rows.")
-        factors, _ = self._metric().images(X, np.full(len(X), SHARED, np.int32))
+        factors, _ = self._metric().item_side(X, np.full(len(X), SHARED, np.int32))
         return np.hstack([X, *factors])
 
 

@@ -1,6 +1,31 @@
-"""Evaluation: cross-validation over triplets, and progressive validation of streams."""
+"""Evaluation: cross-validation over triplets, the protocol of the paper, progressive validation, retrieval."""
 
+from ._methods import Euclid, Learnt, Neighborhood
 from ._progressive import Progress, plot_progress, progressive
+from ._protocol import Outcome, PairedTest, Protocol, compare, paired_test, random_split
+from ._retrieval import retrieval
+from ._rows import Recipe
+from ._search import Candidate, fit_shared, kappa_of, lam_of
 from ._triplets import cross_validate_triplets
 
-__all__ = ["Progress", "cross_validate_triplets", "plot_progress", "progressive"]
+__all__ = [
+    "Candidate",
+    "Euclid",
+    "Learnt",
+    "Neighborhood",
+    "Outcome",
+    "PairedTest",
+    "Progress",
+    "Protocol",
+    "Recipe",
+    "compare",
+    "cross_validate_triplets",
+    "fit_shared",
+    "kappa_of",
+    "lam_of",
+    "paired_test",
+    "plot_progress",
+    "progressive",
+    "random_split",
+    "retrieval",
+]

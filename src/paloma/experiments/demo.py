@@ -9,20 +9,13 @@ from rich.table import Table
 from .._progress import progress
 from ._curve import N_POINTS, draw, learning_curves
 from ._letters import EUCLID, FRACTIONS, LEARNERS, SIMILARITIES, Result, compare, some_rows, split, warm_up
+from .paper import TABLE2
 
 __all__ = ["PAPER", "demo"]
 
 # Table 2 of the paper, 3-NN accuracy in % on Letters, mean and standard deviation of 10 runs.
-PAPER = {
-    (0.3, "LODML"): (94.46, 0.23),
-    (0.3, "ODML"): (92.79, 0.53),
-    (0.3, "LOSL"): (49.86, 1.29),
-    (0.3, "OASIS"): (49.12, 0.61),
-    (0.7, "LODML"): (96.59, 0.23),
-    (0.7, "ODML"): (95.08, 0.41),
-    (0.7, "LOSL"): (49.94, 1.15),
-    (0.7, "OASIS"): (48.16, 0.17),
-}
+LETTERS = {key[1:]: cell for key, cell in TABLE2.items() if key[0] == "letters"}
+PAPER = {(f / 100, learner): (cell.mean, cell.spread) for (f, learner), cell in LETTERS.items()}
 FORMATS = (".png", ".svg", ".pdf")
 
 

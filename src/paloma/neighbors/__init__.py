@@ -2,5 +2,6 @@
 
 from .classifier import MetricKNeighborsClassifier
 from .euclid import euclidean_accuracy
+from .index import MetricIndex
 
-__all__ = ["MetricKNeighborsClassifier", "euclidean_accuracy"]
+__all__ = ["MetricIndex", "MetricKNeighborsClassifier", "euclidean_accuracy"]

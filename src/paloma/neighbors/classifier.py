@@ -5,11 +5,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._search import LocalItems, majority
+from .._search import items_of, majority
 from ..estimators import LODML
 from ..estimators.base import Learner
 
@@ -71,10 +71,10 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self._items = self._placed(rows, labels)
         return self
 
-    def _placed(self, rows: Any, labels: Array) -> LocalItems:
+    def _placed(self, rows: Any, labels: Array) -> Any:
         """Rows under the metrics of their classes, as they are now."""
         learner = _learner_of(self.metric_)
-        return LocalItems(learner._metric(), rows, learner._candidates(rows, labels, "rows of X"))
+        return items_of(learner._metric(), rows, learner._candidates(rows, labels, "rows of X"))
 
     @property
     def rows_(self) -> Any:
@@ -109,7 +109,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = isinstance(_learner_of(self.metric), Learner) and _learner_of(self.metric)._sparse
+        learner = _learner_of(self.metric)
+        tags.input_tags.sparse = isinstance(learner, Learner) and learner._sparse
+        tags.input_tags.pairwise = isinstance(learner, Learner) and get_tags(learner).input_tags.pairwise
         return tags
 
     def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:

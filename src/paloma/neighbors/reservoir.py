@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._search import LocalItems, majority
+from .._search import items_of, majority
 from ..estimators.base import Learner
 
 Array = NDArray[Any]
@@ -22,7 +22,7 @@ def shares(learner: Learner, Q: Any, n_neighbors: int) -> tuple[Array, Array]:
     labels, order = model.labels.sorted, model.labels.order
     if not len(codes):
         return labels, np.zeros((len(Q), len(labels)))
-    items = LocalItems(learner._metric(), rows, learner._places(rows, codes))
+    items = items_of(learner._metric(), rows, learner._places(rows, codes))
     _, ids = items.search(learner._rows(Q), min(n_neighbors, len(codes)))
     votes = codes[ids]
     won = (votes[:, :, None] == order).mean(axis=1)

@@ -8,8 +8,9 @@ objects that files may hold):
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self
 """
 
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import singledispatch
+from inspect import signature
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -46,9 +47,13 @@ def _(value: Reservoir) -> dict[str, Any]:
 
 
 def restored(kind: type, state: dict[str, Any]) -> Any:
-    """An object of a class that files may hold, from its attributes."""
+    """An object of a class that files may hold, from its attributes.
+
+    What a later paloma added to a class, and an older file lacks, takes its default.
+    """
     if hasattr(kind, "__paloma_restore__"):
         return kind.__paloma_restore__(state)
+    state = _defaults(kind) | state
     _check_names(kind, set(state))
     value: Any = object.__new__(kind)
     value.__dict__.update(state)
@@ -56,15 +61,27 @@ def restored(kind: type, state: dict[str, Any]) -> Any:
     return value
 
 
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Defaults of a dataclass's fields, or of an estimator's parameters."""
+    if is_dataclass(kind):
+        plain = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+        made = {field.name: field.default_factory() for field in fields(kind) if field.default_factory is not MISSING}
+        return plain | made
+    if issubclass(kind, BaseEstimator):
+        parameters = signature(kind).parameters.values()
+        return {each.name: each.default for each in parameters if each.default is not each.empty}
+    return {}
+
+
 def _check_names(kind: Any, names: set[str]) -> None:
     """Every parameter is there, a dataclass has its fields and no others, and no attribute hides a method."""
     who = kind.__name__
     if issubclass(kind, BaseEstimator):
-        missing = set(kind._get_param_names()) - names
+        wrong = set(kind._get_param_names()) - names
     else:
-        missing = {field.name for field in fields(kind)} ^ names if is_dataclass(kind) else set()
-    if missing:
-        raise ModelFileError(f"{who} has missing or unknown attributes: {', '.join(sorted(missing))[:200]}")
+        wrong = {field.name for field in fields(kind)} ^ names if is_dataclass(kind) else set()
+    if wrong:
+        raise ModelFileError(f"{who} has missing or unknown attributes: {', '.join(sorted(wrong))[:200]}")
     for name in names:
         if not name.isidentifier() or name.startswith("__") or callable(getattr(kind, name, None)):
             raise ModelFileError(f"{who} cannot have an attribute {name[:80]!r}")

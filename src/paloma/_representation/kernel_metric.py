@@ -1,0 +1,194 @@
+"""The read-out of index space: similarities and distances under kernels, for pairs and for search (spec.md 4).
+
+Items are transformed once, g(x) = S_c k_x with S_c = lam^2 sum A + mu^2 A_c of the item's class; then
+s(q, x) = k(q, x) + k_q^T g(x), and d(q, x) = s(q, q) - 2 s(q, x) + s(x, x) under the symmetric S_c of a distance.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels.index import paired
+from .._kernels.scratch import Scratch
+from .._locality import Locality
+from .._search import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
+from .index import Index, applied
+from .metric import SHARED, groups
+
+Array = NDArray[Any]
+# Pairs that are valued at once.
+PAIR_TILE = 256
+# A kernel of smaller weight changes no digit of the result.
+NEGLIGIBLE = 1e-17
+
+
+class KernelMetric:
+    """Sum over kernels of weight times measure, under the net steps of an index.
+
+    blend : how far the averaged steps are moved towards the last ones; 1 reads the last ones.
+    """
+
+    of_differences = False
+
+    def __init__(self, index: Index, locality: Locality, weights: Array, blend: float) -> None:
+        self.locality, self.symmetric = locality, index.distances
+        self.start, self.pairs, self.dtype = index.start, index.pairs, index.dtype
+        support = np.flatnonzero(index.held)
+        self.points = None if index.points is None else index.points[support]
+        self._raw_selfs = index.raw_selfs[:, support]
+        self._column = np.zeros(len(index.held), np.int64)
+        self._column[support] = np.arange(len(support))
+        self._steps = index.readout(blend)
+        self.cache = index.cache
+        used = np.flatnonzero(weights > NEGLIGIBLE)
+        self.parts = [(int(r), index.kernels[r], float(weights[r])) for r in used]
+
+    @property
+    def n_support(self) -> int:
+        return self._raw_selfs.shape[1]
+
+    def resolve(self, codes: Array) -> Array:
+        """Codes as this metric tells them apart: one shared code if global."""
+        return codes.astype(np.int32) if self.locality.is_local else np.full(len(codes), SHARED, np.int32)
+
+    def _shares(self, code: int) -> tuple[float, float]:
+        """Coefficients of sum A and of A_c in the form of a code; the shared part by itself is U."""
+        lam, mu = self.locality.lam, self.locality.mu
+        return (lam if code == SHARED else lam * lam), (mu * mu if code >= 0 else 0.0)
+
+    def images(self, r: int, values: Array, codes: Array) -> Array:
+        """g(x) = S_c k_x for each row of kernel values with the support."""
+        out = np.zeros_like(values)
+        for code, rows in groups(codes):
+            for share, part in zip(self._shares(code), (slice(None), self.pairs.of_class(code)), strict=True):
+                steps = self._steps[r, part]
+                if share and steps.any():
+                    arguments = (values[rows], self._column, self.symmetric, False)
+                    out[rows] += values.dtype.type(share) * applied(self.pairs, part, steps, *arguments)
+        return out
+
+    def with_support(self, r: int, kernel: Any, X: Array) -> Array:
+        """Kernel values of rows with the support."""
+        if self.points is None:
+            return np.zeros((len(X), 0), self.dtype)
+        return kernel(X, self.points, right=self._raw_selfs[r])
+
+    def values(self, left: Array, right: Array, codes: Array) -> Array:
+        """Measure of each pair (query row, candidate row) under the candidate's class; float64."""
+        codes, out = self.resolve(codes), np.zeros(len(left))
+        order = np.lexsort((np.arange(len(left)), codes))
+        for a in range(0, len(left), PAIR_TILE):
+            rows = order[a : a + PAIR_TILE]
+            for r, kernel, weight in self.parts:
+                out[rows] += weight * self._tile_values(r, kernel, left[rows], right[rows], codes[rows])
+        return out
+
+    def _tile_values(self, r: int, kernel: Any, left: Array, right: Array, codes: Array) -> Array:
+        first, second = self.with_support(r, kernel, left), self.with_support(r, kernel, right)
+        start = kernel.pairs(left, right)
+        if self.symmetric:
+            start = kernel.selfs(left) + kernel.selfs(right) - 2.0 * start
+            first = second = first - second
+        learnt = 0.0
+        if self.n_support:
+            every = np.arange(len(left))
+            learnt = paired(first, self.images(r, second, codes), every, every)
+        return self.start * start + learnt
+
+    def own_forms(self, r: int, kernel: Any, X: Array, values: Array, codes: Array) -> Array:
+        """s(x, x) of each row under one code a row."""
+        every = np.arange(len(X))
+        learnt = paired(values, self.images(r, values, codes), every, every) if self.n_support else 0.0
+        return self.start * kernel.selfs(X) + learnt
+
+    def items(self, X: Array, codes: Array) -> "KernelItems":
+        """Items ready to be searched."""
+        return KernelItems(self, X, codes)
+
+
+@dataclass
+class Tiles(Items):
+    """Items whose product with queries is a kernel's, not an inner product."""
+
+    owner: "KernelItems" = None  # type: ignore[assignment]
+
+    def tile(self, sides: Factors, part: slice, scratch: Scratch) -> Array:
+        return self.owner.products(sides, part)
+
+
+class KernelItems:
+    """Items under the kernel measures of their classes; what `paloma._search.LocalItems` is for matrices.
+
+    The transformed items are kept if they fit into the cache of kernel values, else formed again for each tile.
+    """
+
+    def __init__(self, metric: KernelMetric, X: Array, codes: Array) -> None:
+        self.metric, self.X, self.codes = metric, X, metric.resolve(codes)
+        self.distinct, columns = np.unique(self.codes, return_inverse=True)
+        self.columns = columns.astype(np.int32)
+        self.points = [kernel.points(X) for _, kernel, _ in metric.parts]
+        self.tiles = [slice(a, min(a + ITEM_TILE, len(X))) for a in range(0, len(X), ITEM_TILE)]
+        self.kept: dict[int, list[Array]] | None = None
+        if len(X) * metric.n_support * len(metric.parts) * metric.dtype.itemsize <= metric.cache:
+            self.kept = {part.start: self._mapped(part) for part in self.tiles}
+        self.constants = np.zeros(len(X))
+        if metric.symmetric:
+            self.constants = np.concatenate([self._forms(X[part], self.codes[part]) for part in self.tiles])
+
+    def _mapped(self, part: slice) -> list[Array]:
+        """g(x) of a tile of items, for each kernel."""
+        metric, codes = self.metric, self.codes[part]
+        rows = self.X[part]
+        return [metric.images(r, metric.with_support(r, kernel, rows), codes) for r, kernel, _ in metric.parts]
+
+    def _forms(self, X: Array, codes: Array) -> Array:
+        """Combined s(x, x) of rows, one code a row."""
+        metric, out = self.metric, np.zeros(len(X))
+        for r, kernel, weight in metric.parts:
+            out += weight * metric.own_forms(r, kernel, X, metric.with_support(r, kernel, X), codes)
+        return out
+
+    def _table(self, Q: Array) -> Array:
+        if not self.metric.symmetric:
+            return np.zeros((len(Q), len(self.distinct)))
+        return np.stack([self._forms(Q, np.full(len(Q), code, np.int32)) for code in self.distinct], axis=1)
+
+    def _sides(self, Q: Array) -> Factors:
+        metric = self.metric
+        return (Q, *(metric.with_support(r, kernel, Q) for r, kernel, _ in metric.parts))
+
+    def products(self, sides: Factors, part: slice) -> Array:
+        """s(q, x) of queries and a tile of items."""
+        Q, metric = sides[0], self.metric
+        total = np.zeros((len(Q), part.stop - part.start), metric.dtype)
+        mapped = self._mapped(part) if self.kept is None else self.kept[part.start]
+        for k, (_, kernel, weight) in enumerate(metric.parts):
+            scores = sides[1 + k] @ mapped[k].T
+            if metric.start:
+                scores += kernel(Q, self.points[k][part])
+            scores *= scores.dtype.type(weight)
+            total += scores
+        return total
+
+    @property
+    def alpha(self) -> float:
+        return -2.0 if self.metric.symmetric else -1.0
+
+    def search(self, Q: Array, k: int, own: Array | None = None) -> tuple[Array, Array]:
+        """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
+        arguments = (len(self.X), lambda part: (), self.alpha, self._table, self.columns, self.constants, self._sides)
+        return nearest(lambda part: Q[part], len(Q), Tiles(*arguments, owner=self), k, own=own)
+
+    def all_values(self, Q: Array) -> Array:
+        """(n_queries, n_items) values: squared distances, or minus similarities."""
+        out = np.empty((len(Q), len(self.X)), self.metric.dtype)
+        for a in range(0, len(Q), QUERY_TILE):
+            rows = slice(a, a + QUERY_TILE)
+            table, sides = self._table(Q[rows]), self._sides(Q[rows])
+            for part in self.tiles:
+                out[rows, part] = (
+                    self.alpha * self.products(sides, part) + table[:, self.columns[part]] + self.constants[part]
+                )
+        return out

@@ -1,0 +1,32 @@
+"""``paloma data``: sets by name, and official archives into files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def prepare(
+    name: Annotated[str, typer.Argument(help="letters, yaleb, caltech101, caltech256, cifar10, pets or cub200.")],
+    source: Annotated[Path, typer.Option("--from", help="Folder of the files as downloaded, packed or not.")],
+    to: Annotated[Path | None, typer.Option(help="Folder of the result; by default PALOMA_DATA.")] = None,
+    encoder: Annotated[Path | None, typer.Option(help="ONNX model that turns photographs into features.")] = None,
+    skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not compare with the paper's Table 1.")] = False,
+) -> None:
+    """Turn official archives into an .npz file that `paloma.datasets.load` reads."""
+    from ..datasets import prepare as run
+
+    path = run(name, source, to, encoder=encoder, check=not no_check, skip_errors=skip_errors, verbose=1)
+    typer.echo(path)
+
+
+def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+    """Print the size of a data set."""
+    import numpy as np
+
+    from ..datasets import load
+
+    found = load(name)
+    split = f", split {len(found.train_idx)}/{len(found.test_idx)}" if "train_idx" in found else ""
+    typer.echo(f"{name}: {found.data.shape[0]} x {found.data.shape[1]}, {len(np.unique(found.target))} classes{split}")

@@ -1,0 +1,175 @@
+"""Figures 4 to 7 as SVG, from whatever the journal holds."""
+
+import io
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._optional import optional
+from ._curve import INK, KINDS, PALE, STYLES
+from ._tables import Results, accuracies
+from .paper import SETS
+
+PARTS = {
+    "mining": "#999999",
+    "projection": "#56B4E9",
+    "learning": "#0072B2",
+    "recovery": "#E69F00",
+    "search": "#009E73",
+}
+PAIRS = (("LODML", "L2ODML"), ("LOSL", "L2OSL"))
+LINES = {"LODML": "#0072B2", "LOSL": "#D55E00"}
+
+
+def figures(results: Results) -> dict[str, tuple[str, str]]:
+    """Name of each figure with data, its caption, and its SVG."""
+    made: dict[str, tuple[str, str]] = {}
+    for measure, names in (("distances", ("LODML", "ODML")), ("similarities", ("LOSL", "OASIS"))):
+        caption = f"Figure 4, {measure}: accuracy and progressive loss against triplets seen, local against global."
+        _add(made, f"fig4-{measure}", caption, partial(fig4, results, names))
+    _add(
+        made,
+        "fig5",
+        "Figure 5: accuracy against lam (C fixed) and kappa (C′ fixed).",
+        partial(fig5, results),
+    )
+    _add(made, "fig6", "Figure 6: accuracy of the full metric and by dual random projection.", partial(fig6, results))
+    _add(made, "fig7", "Figure 7: seconds, by part of the work.", partial(fig7, results))
+    return made
+
+
+def _add(made: dict[str, tuple[str, str]], name: str, caption: str, draw: Callable[[], Any]) -> None:
+    figure = draw()
+    if figure is not None:
+        made[name] = (caption, _svg(figure))
+
+
+def _svg(figure: Any) -> str:
+    out = io.StringIO()
+    with optional("matplotlib", "plot").rc_context({"svg.fonttype": "none", "svg.hashsalt": "paloma"}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()
+
+
+def _axes(rows: int, columns: int, height: float = 2.9, width: float = 3.1) -> tuple[Any, Any]:
+    width = max(6.0, width * columns)
+    figure = optional("matplotlib.figure", "plot").Figure(figsize=(width, height * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def fig4(results: Results, names: tuple[str, str]) -> Any:
+    """Accuracy above, progressive loss below, one column a data set."""
+    found = {data: [results.of("fig4", set=data.name, method=name) for name in names] for data in SETS.values()}
+    found = {data: runs for data, runs in found.items() if any(runs)}
+    if not found:
+        return None
+    figure, axes = _axes(2, len(found))
+    for column, (data, both) in enumerate(found.items()):
+        for name, runs in zip(names, both, strict=True):
+            for run in runs:
+                axes[0][column].plot(run["seen"], 100 * np.array(run["accuracy"]), label=_kind(name), **_line(name))
+                axes[1][column].plot(run["seen"], run["loss"], **_line(name))
+        axes[0][column].set_title(data.title, loc="left", fontsize=10, color=INK)
+        axes[1][column].set_xlabel("triplets seen", color=INK)
+        for ax in axes[:, column]:
+            ax.set_xscale("log")
+            _tidy(ax)
+    axes[0][0].set_ylabel("3-NN accuracy, %", color=INK)
+    axes[1][0].set_ylabel("progressive loss", color=INK)
+    axes[0][0].legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower right")
+    return figure
+
+
+def fig5(results: Results) -> Any:
+    """One panel for each data set and axis, a line for each learner."""
+    panels = [(data, axis) for data in SETS.values() for axis in ("lam", "kappa")]
+    panels = [(data, axis) for data, axis in panels if results.of("fig5", set=data.name, axis=axis)]
+    if not panels:
+        return None
+    figure, axes = _axes(1, len(panels), 3.2)
+    for ax, (data, axis) in zip(axes[0], panels, strict=True):
+        for method, colour in LINES.items():
+            runs = results.of("fig5", set=data.name, axis=axis, method=method)
+            if runs:
+                mean = 100 * np.mean([run["accuracy"] for run in runs], axis=0)
+                ax.plot(runs[0]["values"], mean, color=colour, marker="o", markersize=4, linewidth=2, label=method)
+        ax.set_title(data.title, loc="left", fontsize=10, color=INK)
+        ax.set_xlabel("lam (C fixed)" if axis == "lam" else "kappa (C′ fixed)", color=INK)
+        _tidy(ax)
+    axes[0][0].set_ylabel("3-NN accuracy, %", color=INK)
+    axes[0][0].legend(frameon=False, fontsize=9, labelcolor=INK)
+    return figure
+
+
+def fig6(results: Results) -> Any:
+    """Two dots a data set: the full metric and the projected one."""
+    found = _projected(results)
+    if not found:
+        return None
+    figure, axes = _axes(1, 2, 1.6 + 0.4 * len(found), 5.0)
+    for ax, pair in zip(axes[0], PAIRS, strict=True):
+        for name, colour, marker in zip(pair, ("#0072B2", "#E69F00"), ("o", "D"), strict=True):
+            values = [100 * np.mean(accuracies(runs[name])) if runs[name] else np.nan for runs in found.values()]
+            ax.plot(
+                values, range(len(found)), marker, color=colour, markersize=8, label=name, linestyle="none", alpha=0.85
+            )
+        _names(ax, list(found))
+        ax.set_xlabel("3-NN accuracy, %", color=INK)
+        ax.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+        _tidy(ax, "x")
+    return figure
+
+
+def fig7(results: Results) -> Any:
+    """Stacked bars of seconds, two a data set, one panel for each pair of learners."""
+    found = _projected(results)
+    if not found:
+        return None
+    figure, axes = _axes(1, 2, 1.6 + 0.7 * len(found), 6.0)
+    for ax, pair in zip(axes[0], PAIRS, strict=True):
+        bars = [(title, name, runs[name]) for title, runs in found.items() for name in pair]
+        for k, (_, _, runs) in enumerate(bars):
+            left = 0.0
+            for part, colour in PARTS.items():
+                width = float(np.mean([run[part] for run in runs])) if runs else 0.0
+                ax.barh(k, width, left=left, color=colour, label=part if k == 0 else None, height=0.7)
+                left += width
+            ax.text(left, k, f" {left:.1f} s", va="center", fontsize=8, color=INK)
+        _names(ax, [f"{title}, {name}" for title, name, _ in bars])
+        ax.margins(x=0.15)
+        ax.set_xlabel("CPU seconds, one core", color=INK)
+        _tidy(ax, "x")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, fontsize=9, labelcolor=INK, loc="outside upper left", ncols=5)
+    return figure
+
+
+def _projected(results: Results) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """Runs of Figures 6 and 7 by title and learner."""
+    names = [name for pair in PAIRS for name in pair]
+    found = {d.title: {name: results.of("fig6", set=d.name, method=name) for name in names} for d in SETS.values()}
+    return {title: runs for title, runs in found.items() if any(runs.values())}
+
+
+def _kind(name: str) -> str:
+    return f"{name} ({KINDS[name]})"
+
+
+def _line(name: str) -> dict[str, Any]:
+    return {"linewidth": 2, "marker": "o", "markersize": 3, **STYLES[name]}
+
+
+def _names(ax: Any, names: list[str]) -> None:
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.invert_yaxis()
+
+
+def _tidy(ax: Any, grid: str = "y") -> None:
+    ax.grid(axis=grid, color="#e6e6e6", linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color(PALE)
+    ax.tick_params(color=PALE, labelcolor=INK, length=3, labelsize=8)
+    ax.tick_params(which="minor", length=0)

@@ -1,0 +1,76 @@
+"""The paper's tables and figures: plan, run what is missing, report."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..datasets import load
+from ._journal import Journal
+from ._plan import TARGETS, cost, plan, title
+from ._report import write_report
+from ._runner import run_all
+from ._tasks import run
+from .paper import SETS
+
+__all__ = ["reproduce"]
+
+
+def reproduce(
+    target: str = "all",
+    *,
+    output: str | Path = "paloma-paper",
+    sets: Sequence[str] | None = None,
+    n_runs: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    workers: int | None = None,
+    report_only: bool = False,
+) -> list[Path]:
+    """Run the paper's experiments and write a report; what the journal in `output` has is never computed again.
+
+    Parameters
+    ----------
+    target : "table2", "fig4", "fig5", "fig6", "fig7" or "all". Figures 6 and 7 come from the same tasks.
+    output : folder of the journal and the report.
+    sets : names of data sets; by default all that can be loaded. Letters is embedded, the others come from the folder
+        that the environment variable PALOMA_DATA names.
+    n_runs : at most so many runs of each data set; by default 10, fewer for the large ones.
+    quick : one run and a coarse search.
+    seed : of the first run; run r has seed + r.
+    workers : processes, each with one BLAS thread; by default one a core.
+    report_only : run nothing; report what the journal has.
+
+    Returns
+    -------
+    The files of the report.
+    """
+    if target not in (*TARGETS, "all"):
+        raise ValueError(f"Unknown target {target!r}; give one of {', '.join(TARGETS)} or all.")
+    journal = Journal(Path(output) / "journal.jsonl")
+    if not report_only:
+        names = _loadable() if sets is None else _checked(sets)
+        tasks = plan(TARGETS if target == "all" else (target,), names, n_runs, quick, seed)
+        run_all(tasks, run, journal, cost=cost, title=title, workers=workers or os.cpu_count() or 1)
+    command = f"paloma reproduce {target}{' --quick' if quick else ''} --seed {seed}"
+    return write_report(journal, Path(output), quick, command)
+
+
+def _checked(sets: Sequence[str]) -> list[str]:
+    unknown = [name for name in sets if name not in SETS]
+    if unknown:
+        raise ValueError(f"Unknown data set {unknown[0]!r}; known are: {', '.join(SETS)}.")
+    for name in sets:
+        load(SETS[name].source)
+    return list(sets)
+
+
+def _loadable() -> list[str]:
+    """Data sets whose file is there."""
+    found = []
+    for name, data in SETS.items():
+        try:
+            load(data.source)
+        except (ValueError, FileNotFoundError):
+            continue
+        found.append(name)
+    return found

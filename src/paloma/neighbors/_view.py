@@ -1,0 +1,128 @@
+"""Items under one metric: exact values of pairs, and vectors for inner-product search (spec.md 11), soft classes too.
+
+An item with shares pi of classes has the metric sum_c pi_c M_c. Values and search vectors are linear in M, so both are
+weighted sums over the item's classes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .._representation import SHARED
+from .._search import ITEM_TILE, best_of, certified, squared_norms
+from ..estimators.base import Learner
+from ._shelf import Shelf
+
+Array = NDArray[Any]
+Rough = Callable[[Array, int], tuple[Array, Array]]
+# Pairs of a row and a class that are looked at directly at a time.
+PAIRS = 1 << 16
+
+
+class View:
+    """The items of a shelf as a learner sees them. Small values are near: squared distances, or minus similarities."""
+
+    def __init__(self, learner: Learner, shelf: Shelf, centre: Array | None = None) -> None:
+        if shelf.X.shape[1] != learner.n_features_in_:
+            raise ValueError(
+                f"The metric now has {learner.n_features_in_} features, the items of the index {shelf.X.shape[1]}."
+            )
+        self.learner, self.shelf, self.centre = learner, shelf, centre
+        self.symmetric = bool(learner._measure.symmetric)
+        names = shelf.labels.labels
+        known = learner._codes_of(names, len(names), "labels") if len(names) else np.empty(0, np.int32)
+        self.codes = np.r_[SHARED, known].astype(np.int32)[shelf.shares.indices]
+        if centre is None and self.symmetric and not sp.issparse(shelf.X):
+            self.centre = shelf.X.mean(axis=0, dtype=np.float64).astype(shelf.X.dtype)
+
+    def revised(self, shelf: Shelf) -> "View":
+        """Other items under the same metric, in the same coordinates."""
+        return View(self.learner, shelf, self.centre)
+
+    def queries(self, Q: Any) -> Any:
+        """Rows of the items' kind, checked, in the learner's precision."""
+        rows = self.learner._rows(Q)
+        if sp.issparse(self.shelf.X):
+            return rows if sp.issparse(rows) else sp.csr_matrix(rows)
+        return rows.toarray() if sp.issparse(rows) else rows
+
+    def distances(self, values: Array) -> Array:
+        """What users see: distances, or scores."""
+        return np.sqrt(np.maximum(values, 0.0)) if self.symmetric else -values
+
+    def values(self, Q: Any, places: Array) -> Array:
+        """Values of the items `places`, (n_queries, m), formed directly; infinite where a place is -1."""
+        items = np.maximum(places, 0)
+        step = max(1, PAIRS * len(self.shelf) // (self.shelf.shares.nnz * max(1, places.shape[1])))
+        tiles = [slice(a, a + step) for a in range(0, len(places), step)]
+        values = np.concatenate([self._pairs(Q[part], items[part]) for part in tiles] or [np.empty(places.shape)])
+        return np.where(places >= 0, values if self.symmetric else -values, np.inf)
+
+    def _pairs(self, Q: Any, items: Array) -> Array:
+        flat = items.ravel()
+        owner, entry, weight = self._entries(flat)
+        left, right = Q[owner // items.shape[1]], self.shelf.X[flat[owner]]
+        values = self.learner._values(left, right, self.codes[entry])
+        return (values if weight is None else np.bincount(owner, weight * values, len(flat))).reshape(items.shape)
+
+    def _entries(self, items: Array) -> tuple[Array, Array, Array | None]:
+        """Shares of these items, one after the other: which of `items` each belongs to, its number, its weight."""
+        if self.shelf.hard:
+            return np.arange(len(items)), items, None
+        start, stop = (self.shelf.shares.indptr[items + end].astype(np.int64) for end in (0, 1))
+        owner = np.repeat(np.arange(len(items)), stop - start)
+        first = np.cumsum(stop - start) - (stop - start)
+        entry = np.arange(len(owner)) + (start - first)[owner]
+        return owner, entry, self.shelf.shares.data[entry]
+
+    def item_vectors(self, first: int = 0) -> Array:
+        """Search vectors of the items from number `first` on."""
+        tiles = range(first, len(self.shelf), ITEM_TILE)
+        return np.concatenate([self._vectors(np.arange(a, min(a + ITEM_TILE, len(self.shelf)))) for a in tiles])
+
+    def _vectors(self, items: Array) -> Array:
+        owner, entry, weight = self._entries(items)
+        rows, columns = self._centred(self.shelf.X[items[owner]]), self.shelf.shares.indices[entry]
+        order = np.argsort(columns > 0, kind="stable")
+        n_free = int((columns == 0).sum())
+        labels = self.shelf.labels.labels[columns[order[n_free:]] - 1]
+        found = [self.learner.item_vectors(rows[order[:n_free]])] if n_free else []
+        found += [self.learner.item_vectors(rows[order[n_free:]], labels)] if len(labels) else []
+        if sp.issparse(found[0]):
+            raise TypeError("This backend holds dense vectors, and X is sparse: use backend='exact'.")
+        vectors = np.empty((len(entry), found[0].shape[1]), found[0].dtype)
+        vectors[order] = np.concatenate(found)
+        if weight is None:
+            return vectors
+        sums = sp.csr_matrix((weight.astype(vectors.dtype), (owner, np.arange(len(owner)))), (len(items), len(owner)))
+        return sums @ vectors
+
+    def query_vectors(self, Q: Any) -> Array:
+        """Search vectors of queries; minus the inner product with an item's is its value."""
+        vectors: Any = self.learner.query_vectors(self._centred(Q))
+        return vectors.toarray() if sp.issparse(vectors) else vectors
+
+    def _centred(self, rows: Any) -> Any:
+        return rows if self.centre is None else rows - self.centre
+
+    def best_of(self, Q: Any, places: Array, k: int) -> tuple[Array, Array]:
+        """The k best of these candidates by their direct values."""
+        return best_of(Q, places, k, self.values)
+
+    def certified(self, Q: Any, k: int, rough: Rough, extent: float, precision: Any) -> tuple[Array, Array]:
+        """The k nearest by rough inner products of search vectors, looked at directly.
+
+        rough : gives minus the products, and items, of (query vectors, reach).
+        extent : largest norm of an item vector.  precision : the kind of number that the products were formed in.
+        """
+        vectors = self.query_vectors(Q)
+        eps = float(np.finfo(precision).eps) * np.sqrt(vectors.shape[1])
+
+        def attempt(part: Array, reach: int) -> tuple[Array, Array, Array]:
+            asked = np.ascontiguousarray(vectors[part])
+            return *rough(asked, reach), eps * extent * np.sqrt(squared_norms(asked))
+
+        return certified(Q, k, len(self.shelf), attempt, self.values)

@@ -1,0 +1,339 @@
+"""An index of items under local metrics: exact, approximate, or inside a database."""
+
+import threading
+import time
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _validation as check
+from .._locality import Labels
+from ..estimators.base import Learner
+from ._backends import chosen, options_of
+from ._engines import Engine, Tiles
+from ._pgvector import Superseded
+from ._shelf import Shelf
+from ._view import View
+
+Array = NDArray[Any]
+# Seconds that a search waits for a writer that has changed a database to publish what belongs to it.
+PATIENCE = 1.0
+
+
+@dataclass(frozen=True)
+class Published:
+    """What searches see: items under a metric that learns no more, and the engine over them."""
+
+    view: View
+    engine: Engine
+
+
+class MetricIndex:
+    """Items to be searched, each under the metric of its own class.
+
+    d(q, x)^2 = (q - x)^T M_x (q - x), with M_x the metric of the item's class, the mean of several metrics for an item
+    whose class is known in shares, and the shared part U for an item without a class; for a similarity learner
+    q^T M_x x. Searching under all these metrics is one inner-product search (spec.md 11).
+
+    Searches run under the metric as it was when the first items were added, or at the last `refresh`: a metric that
+    learns on changes nothing until then. Any number of threads may search while one adds, removes or refreshes: each
+    search sees the index as it was when it began.
+
+    Parameters
+    ----------
+    metric : learner
+        Fitted before the first items are added; also inside FrozenEstimator. It may go on learning. Or a fitted
+        pipeline that ends in a learner: items and queries then pass through what stands before it, as it is now.
+    backend : str
+        ``"exact"`` (default): tiles of matrix products, every neighbour certified against rounding.
+        ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
+        50,000 items on; `recall` tells how good. ``"pgvector"``: vectors in a table of PostgreSQL.
+    **options
+        Of the backend. ``faiss-hnsw``: `n_links` (32; more is better and larger), `ef_construction` (40),
+        `ef_search` (64; more is better and slower). ``faiss-ivf``: `n_lists` (2 sqrt(n)), `n_probes` (an eighth of
+        them). ``pgvector``: `connection` (what psycopg.connect takes, or a callable that gives connections, such as
+        ``ConnectionPool.connection``; by default libpq's environment, PGHOST and so on), `table`
+        (``"paloma_items"``, or a pair (schema, table)), `approximate` (False: exact by sequential scan; True: HNSW),
+        `ef_search` (100), `replace` (False: an existing table is refused).
+
+    Examples
+    --------
+    >>> from paloma import LODML, MetricIndex
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = LODML(random_state=0).fit(X[::2], y[::2])
+    >>> index = MetricIndex(metric)
+    >>> ids = index.add(X[::2], y[::2])
+    >>> distances, ids = index.search(X[1:4:2], k=3)
+    >>> ids.tolist()
+    [[6, 17, 15], [15, 1, 17]]
+    >>> _ = metric.partial_fit(X[1::2], y[1::2])
+    >>> index.updates_behind > 0
+    True
+    >>> index.refresh().updates_behind
+    0
+    """
+
+    def __init__(self, metric: Any, *, backend: str = "exact", **options: Any) -> None:
+        self._engine, self._settings = chosen(backend, options)
+        self.metric, self.backend = metric, backend
+        model = getattr(metric, "estimator", metric)
+        self._before = deepcopy(model[:-1]) if isinstance(model, Pipeline) and len(model) > 1 else None
+        self._learner = model[-1] if isinstance(model, Pipeline) else model
+        if not isinstance(self._learner, Learner):
+            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+        self._published: Published | None = None
+        self._empty = Shelf.empty()
+        self._source: tuple[Any, int, str] | None = None
+        self._writing = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"MetricIndex({self._learner!r}, backend={self.backend!r}) of {len(self):,} items"
+
+    def __len__(self) -> int:
+        return len(self._shelf)
+
+    def __contains__(self, item: Any) -> bool:
+        return bool(self._shelf.places(np.atleast_1d(np.asarray(item)))[0] >= 0)
+
+    @property
+    def ids(self) -> Array:
+        """Ids of all items, in the order in which they were added."""
+        return self._shelf.ids.copy()
+
+    @property
+    def _shelf(self) -> Shelf:
+        return self._empty if self._published is None else self._published.view.shelf
+
+    # -- writing ---------------------------------------------------------------------------------------------
+
+    def add(self, X: ArrayLike, y: ArrayLike | None = None, ids: ArrayLike | None = None) -> Array:
+        """Add items under the published metric; the first ones publish the metric as it is now.
+
+        Parameters
+        ----------
+        X : (n, d) rows; copied.
+        y : (n,) classes; or (n, n_classes) shares of the metric's `classes_`, rows that sum to 1, for items whose class
+            is not certain; None: items without a class, which the shared part scores. A class that the metric has never
+            seen scores by lam U + mu I. Global learners ignore y.
+        ids : (n,) whole numbers or strings that are not in the index; by default the next whole numbers, which are
+            never used again, even when items are removed.
+
+        Returns
+        -------
+        ids : (n,) ids of the new items. Adding copies what is held: add many items at a time.
+        """
+        with self._writing:
+            check_is_fitted(self._learner)
+            held = self._shelf
+            shelf = held.added(self._learner, self._prepared(X), y, ids)
+            if self._published is None:
+                self._publish(shelf)
+            else:
+                self._revise(self._published, shelf, np.arange(len(held)))
+            return shelf.ids[len(held) :].copy()
+
+    def remove(self, ids: Any) -> Self:
+        """Remove items; `ids` is taken as a set, and all must be in the index."""
+        with self._writing:
+            shelf = self._shelf
+            gone = shelf.found(ids)
+            kept = np.setdiff1d(np.arange(len(shelf)), gone)
+            if self._published is not None and len(gone):
+                if len(kept):
+                    self._revise(self._published, shelf.taken(kept), kept)
+                else:
+                    self._clear(self._published)
+        return self
+
+    def refresh(self) -> Self:
+        """Publish the metric as it is now: all items are mapped, and graphs built, again."""
+        with self._writing:
+            check_is_fitted(self._learner)
+            if len(self):
+                self._publish(self._shelf)
+        return self
+
+    def _publish(self, shelf: Shelf) -> None:
+        view = View(deepcopy(self._learner), shelf)
+        self._published = Published(view, self._engine.build(view, self._settings))
+        self._source = self._mark()
+
+    def _revise(self, published: Published, shelf: Shelf, kept: Array) -> None:
+        view = published.view.revised(shelf)
+        self._published = Published(view, published.engine.revised(view, kept))
+
+    def _clear(self, published: Published) -> None:
+        """No items are left: the next ones publish the metric anew."""
+        published.engine.clear()
+        self._empty = Shelf.empty(published.view.shelf.next_id)
+        self._published = self._source = None
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def search(
+        self, Q: ArrayLike, k: int, *, rerank: str = "published", n_candidates: int | None = None
+    ) -> tuple[Array, Array]:
+        """The k nearest items of each query.
+
+        Parameters
+        ----------
+        Q : (n_queries, d) rows. Queries have no class.
+        k : int, at most the number of items.
+        rerank : ``"published"``: the k nearest under the published metric. ``"live"``: candidates are found under the
+            published metric and ranked exactly under the metric as it is now, so that learning tells at once and
+            nothing is rebuilt. The metric must not be learning in another thread meanwhile.
+        n_candidates : of ``rerank="live"``; by default 3 k, at least k + 20. More as the index grows stale.
+
+        Returns
+        -------
+        distances : (n_queries, k), nearest first; for a similarity learner scores, largest first.
+        ids : (n_queries, k). Of equal distances the item that was added first comes first.
+        """
+        check.check_word("rerank", rerank, ("published", "live"))
+        check.check_count("k", k)
+        check_is_fitted(self._learner)
+        n = _candidates(k) if n_candidates is None else n_candidates
+        check.check_count("n_candidates", n, k)
+        return self._settled(self._prepared(Q), k, n if rerank == "live" else None)
+
+    def _prepared(self, X: Any) -> Any:
+        """Rows as the learner sees them."""
+        return X if self._before is None else self._before.transform(X)
+
+    def _settled(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
+        """Search again where a database was changed meanwhile and what belongs to it is about to be published."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._found(Q, k, n_candidates)
+            except Superseded:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def _found(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
+        """One attempt at what is published now; with candidates, ranked by the metric as it is now."""
+        published = self._held(k)
+        view, rows = published.view, published.view.queries(Q)
+        if n_candidates is None:
+            values, places = published.engine.search(rows, k)
+        else:
+            live = View(self._learner, view.shelf, view.centre)
+            places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
+            values, places = live.best_of(rows, places, k)
+        return view.distances(values), view.shelf.ids[places]
+
+    def _held(self, k: int) -> Published:
+        published = self._published
+        if published is None:
+            raise ValueError("The index is empty: add items before searching.")
+        n = len(published.view.shelf)
+        if k > n:
+            raise ValueError(f"k={k} is more than the {n} items of the index.")
+        return published
+
+    def rank(self, Q: ArrayLike) -> Array:
+        """Ids of all items, nearest first, for each query: exact, whatever the backend; for evaluation."""
+        check_is_fitted(self._learner)
+        view = self._held(1).view
+        return view.shelf.ids[Tiles.build(view).ranking(view.queries(self._prepared(Q)))]
+
+    def labels_of(self, ids: ArrayLike) -> Array:
+        """Class of each of these items (of soft classes the largest share), None where there is none; shaped as ids."""
+        given = np.asarray(ids)
+        shelf = self._shelf
+        shelf.found(given.ravel())
+        return shelf.labels_of(shelf.places(given.ravel())).reshape(given.shape)
+
+    def recall(self, Q: ArrayLike, k: int = 10) -> float:
+        """Share of the k nearest items under the published metric that `search` finds; 1 for exact backends."""
+        check.check_count("k", k)
+        published = self._held(k)
+        rows = published.view.queries(self._prepared(Q))
+        exact = Tiles.build(published.view).search(rows, k)[1]
+        return _overlap(published.engine.search(rows, k)[1], exact)
+
+    @property
+    def updates_behind(self) -> int:
+        """Updates that the metric has made since it was published."""
+        if self._published is None or self._fresh():
+            return 0
+        return int(self._learner.n_updates_ - self._published.view.learner.n_updates_)
+
+    def _mark(self) -> tuple[Any, int, str]:
+        """What tells whether the metric has learnt, or was set, since."""
+        return self._learner._model, self._learner.n_triplets_, repr(self._learner.get_params())
+
+    def _fresh(self) -> bool:
+        now = self._mark()
+        return self._source is not None and self._source[0] is now[0] and self._source[1:] == now[1:]
+
+    def staleness(self, k: int = 10, n_queries: int = 200, random_state: int = 0) -> float:
+        """Share of the k nearest that the metric as it is now would replace: 0 is up to date.
+
+        Measured on random items of the index as queries, by the overlap of ``search(Q, k)`` with
+        ``search(Q, k, rerank="live")``. When it is more than you accept, `refresh`.
+        """
+        check.check_count("k", k)
+        shelf = self._held(k).view.shelf
+        rng = np.random.default_rng(random_state)
+        Q = shelf.X[np.sort(rng.choice(len(shelf), min(n_queries, len(shelf)), replace=False))]
+        return 1.0 - _overlap(self._settled(Q, k, _candidates(k))[1], self._settled(Q, k, None)[1])
+
+    # -- as plain data ---------------------------------------------------------------------------------------
+
+    def connect(self, connection: Any) -> Self:
+        """Give an index with the pgvector backend its database: files and pickles hold no connection."""
+        if self.backend != "pgvector":
+            raise ValueError(f"backend {self.backend!r} has no database to connect to.")
+        self._settings.connection = connection
+        return self
+
+    def __paloma_state__(self) -> dict[str, Any]:
+        """Everything but graphs and tiles, which are built again, and the connection to a database."""
+        with self._writing:
+            shelf, published = self._shelf, self._published
+            return {
+                "metric": self.metric,
+                "published": None if published is None or self._fresh() else published.view.learner,
+                "backend": self.backend,
+                "options": options_of(self._settings),
+                "engine": {} if published is None else published.engine.memo(),
+                "centre": None if published is None else published.view.centre,
+                "X": shelf.X,
+                "ids": shelf.ids,
+                "shares": shelf.shares,
+                "labels": shelf.labels.labels,
+                "next_id": shelf.next_id,
+            }
+
+    @classmethod
+    def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
+        index = cls(state["metric"], backend=state["backend"], **state["options"])
+        shelf = Shelf(state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"]).checked()
+        index._empty = Shelf.empty(shelf.next_id)
+        if len(shelf):
+            learner = index._learner if state["published"] is None else state["published"]
+            view = View(deepcopy(learner), shelf, state["centre"])
+            engine = index._engine.restored(view, index._settings, state["engine"])
+            index._published = Published(view, engine)
+            index._source = index._mark() if state["published"] is None else None
+        return index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MetricIndex.__paloma_restore__, (self.__paloma_state__(),)
+
+
+def _candidates(k: int) -> int:
+    return max(3 * k, k + 20)
+
+
+def _overlap(found: Array, wanted: Array) -> float:
+    """Mean share of `wanted`, row by row, that is among `found`."""
+    return float((wanted[:, :, None] == found[:, None, :]).any(axis=2).mean())
