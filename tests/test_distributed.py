@@ -29,6 +29,7 @@ LEARNERS = {
     "LOSL": {"average": False},
     "L2ODML": {"n_components": 30, "max_journal": 2000, "rank": 40},
     "SLMOML": {"lam": 0.5},
+    "OKS": {"lam": 0.5},
 }
 
 

@@ -170,6 +170,29 @@ def test_one_reservoir_from_many_is_a_uniform_sample():
     assert ((counts - expected) ** 2 / expected).sum() < 100  # chi-square with 59 degrees of freedom, p < .001
 
 
+def test_kernel_learners_mix_in_index_space():
+    """A linear kernel makes OKS the OASIS learner, and its mixed steps the mixed matrix."""
+    settings = {"random_state": 0, "C": 0.01, "scale": None}
+    full = fit(paloma.OASIS(**settings), CHUNKED, Y, rounds=3)
+    model = fit(paloma.OKS(kernel="linear", **settings), CHUNKED, Y, rounds=3)
+    assert model.n_updates_ == full.n_updates_ > 500
+    scores = [each.pairwise_score(DIGITS[:50], DIGITS) for each in (full, model)]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9, atol=1e-8 * np.abs(scores[0]).max())
+    assert len(np.unique(model.support_, axis=0)) == len(model.support_) <= 600
+    model.partial_fit(DIGITS[:50], Y[:50])
+
+
+def test_several_kernels_mix_and_their_mistakes_add_up():
+    model = fit(paloma.OMKS(kernels=["linear", "rbf"], random_state=0), CHUNKED, Y, rounds=2)
+    assert model._model.hedge.rounds == model.rounds_[0]["triplets"]  # triplets met again do not count
+    assert model.weights_.sum() == pytest.approx(1.0)
+    assert model.score(DIGITS, Y) > 0.9
+    with pytest.raises(ValueError, match="budget"):
+        fit(paloma.OKS(budget=10), CHUNKED, Y)
+    with pytest.raises(ValueError, match="precomputed"):
+        fit(paloma.OKS(kernel="precomputed"), CHUNKED, Y)
+
+
 def test_learning_goes_on_after_the_mix():
     model = fit(paloma.LODML(random_state=0), CHUNKED, Y, rounds=2)
     seen = model.n_triplets_

@@ -1,12 +1,11 @@
 """Iterative parameter mixing over shards: plan once, then rounds of learning, mixing and reporting."""
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
 from .. import _validation as check
@@ -136,15 +135,14 @@ class _Fit:
         figures = survey.fetch([later(plan.Plan.figures, one) for one in self.plans])
         scales, counts, summaries = zip(*figures, strict=True)
         check_formed(survey, sum(counts), self.across)
-        learner, job = clone(survey.learner), survey.jobs[0]
+        learner, scale = clone(survey.learner), common_scale(scales, counts)
         learner.n_features_in_ = first.width
         if first.names is not None:
             learner.feature_names_in_ = first.names
         learner._check_held(first.width)
-        shape = (0, first.width)
-        like = sp.csr_matrix(shape, dtype=job.dtype) if first.sparse else np.empty(shape, job.dtype)
         learner.mined_ = {name: sum(one[name] for one in summaries) for name in summaries[0]}
-        return begin(learner, job.labels, common_scale(scales, counts), like, sum(counts))
+        k = next(k for k, count in enumerate(counts) if count)
+        return survey.fetch([later(_begin, learner, *survey.each[k], self.plans[k], scale, sum(counts))])[0]
 
     def _held(self) -> Any:
         """Rows that are not learnt from, together on one worker; None where there are too few to be scored."""
@@ -182,6 +180,13 @@ class _Fit:
 
 def _given(learner: Learner) -> Learner:
     return learner
+
+
+def _begin(learner: Learner, pair: Any, job: plan.Job, chosen: plan.Plan, scale: Any, n_triplets: int) -> Learner:
+    """The learner at its start, made on a worker: rows do not go through the client."""
+    rows, codes = plan.rows_of(learner, pair, job)
+    X, _, _ = chosen.pool(rows.X, codes, job.first)
+    return begin(copy.copy(learner), job.labels, scale, X, chosen.near.mined().triplets, n_triplets)
 
 
 def _learn(learner: Learner, pair: Any, job: plan.Job, chosen: plan.Plan, number: int) -> Learnt:

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._partitions import merged
-from .._search import LocalItems, majority
+from .._search import items_of, majority
 from ..estimators.base import Learner
 from ._runner import later, reduced, runner
 from ._shards import read, shards_of
@@ -109,7 +109,7 @@ def _about(learner: Any, pair: Any, number: int) -> tuple[int, int, Array]:
     return rows.X.shape[0], len(labels), np.unique(labels)
 
 
-def _items(learner: Any, pair: Any, number: int) -> tuple[LocalItems, Array, Array]:
+def _items(learner: Any, pair: Any, number: int) -> tuple[Any, Array, Array]:
     """A chunk of items under the metric, their labels, and where they are in the chunk."""
     rows = read(learner, pair, number, learner._model.dtype)
     X, y, places = rows.X, rows.y, np.arange(rows.X.shape[0])
@@ -118,7 +118,7 @@ def _items(learner: Any, pair: Any, number: int) -> tuple[LocalItems, Array, Arr
         places = np.flatnonzero(y != learner.unlabeled)
         X, y = X[places], y[places]
     candidates = learner._candidates(X, y if labelled else None, "rows of X")
-    return LocalItems(learner._metric(), X, candidates), y, places
+    return items_of(learner._metric(), X, candidates), y, places
 
 
 def _search_one(held: Any, first: int, classes: Array | None, Q: Any, k: int) -> tuple[Array, Array, Array]:

@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .. import _validation as check
+from .._hedge import Hedge
 from .._locality import Labels
 from .._parts import Stream, Tally
 from ..triplets import Near, Reservoir
 from ._axes import DenseLearner, ProjectedLearner
 from ._drift import Drift
+from ._kernel_model import KernelModel
 from ._model import Model, ProjectedModel
 from .base import Learner
+from .kernel import KernelLearner
 from .multimodal import OMDML
 
 Array = NDArray[Any]
@@ -38,9 +42,13 @@ class Learnt:
 def check_mixable(learner: Learner) -> None:
     """Refuse learners, and parameters, whose shards cannot be averaged; check all others."""
     who = check.name_of(learner)
-    if not isinstance(learner, DenseLearner | ProjectedLearner | OMDML):
+    if not isinstance(learner, DenseLearner | ProjectedLearner | OMDML | KernelLearner):
         raise TypeError(f"{who} cannot be mixed from shards: its state is not a mean of theirs. Fit it on one machine.")
     learner._parts()
+    if isinstance(learner, KernelLearner) and learner._precomputed:
+        raise ValueError(f"{who}: a precomputed kernel has all rows in one place already; fit it on one machine.")
+    if isinstance(learner, KernelLearner) and learner.budget is not None:
+        raise ValueError(f"{who}: the supports of shards add up, so that no budget can be kept; leave budget out.")
     if isinstance(learner, OMDML) and learner.rank is not None:
         raise ValueError(f"{who}: low-rank factors have no meaningful mean over shards; leave rank out.")
     if learner.remine:
@@ -56,12 +64,16 @@ def same_everywhere(learner: Learner) -> bool:
     return not (isinstance(learner, OMDML) and learner.groups is not None)
 
 
-def begin(learner: Learner, labels: Labels, scale: Any, like: Any, n_triplets: int) -> Learner:
-    """A clone at its start, with the scale that all shards share; `like`: rows of the kind to come, at least none."""
+def begin(learner: Learner, labels: Labels, scale: Any, rows: Any, triplets: Array, n_triplets: int) -> Learner:
+    """A clone at its start, with the scale that all shards share.
+
+    rows, triplets : of one shard, for kernels, which take their gain from them; n_triplets : of all shards.
+    """
     model = learner._new_model(labels, learner._generator(), Reservoir(learner.reservoir_size), scale)
-    model.sparse, model.from_labels = not isinstance(like, np.ndarray), True
-    triplets = np.broadcast_to(np.int64(0), (n_triplets, 3))  # their number alone matters
-    learner._model = model.begin(lambda s: learner._start(like.shape[1], like.dtype, s), like, triplets)
+    model.sparse, model.from_labels = sp.issparse(rows), True
+    if not isinstance(learner, KernelLearner):
+        rows, triplets = rows[:0], np.broadcast_to(np.int64(0), (n_triplets, 3))  # their number alone matters
+    learner._model = model.begin(lambda s: learner._start(rows.shape[1], rows.dtype, s), rows, triplets)
     learner._publish()
     return learner
 
@@ -117,6 +129,8 @@ def fork(model: Any, rng: np.random.Generator) -> Any:
     """A copy of a model that learns a shard of the data."""
     out = copy.copy(model)
     out.rng, out.state, out.metric, out.balance, out.drift = rng, model.state.fork(), None, None, Drift()
+    if isinstance(model, KernelModel):
+        out.hedge, out.passes = model.hedge.fork(), int(model.seen > 0)  # only new triplets count for Hedge
     return out
 
 
@@ -126,6 +140,8 @@ def mixed(forks: list[Any], weights: Array) -> Any:
     out.state = type(out.state).mixed([fork.state for fork in forks], weights)
     out.n_means = max(fork.n_means for fork in forks)  # the averages' time is that of the longest shard
     out.drift = Drift.joined([fork.drift for fork in forks])
+    if isinstance(out, KernelModel):
+        out.hedge = Hedge.mixed([fork.hedge for fork in forks])
     return _bounded(out)
 
 
@@ -138,8 +154,10 @@ def joined(model: Any, fork: Any, tally: Tally, parts: Any) -> Any:
     out = copy.copy(model)
     out.state, out.n_means = model.state.joined(fork.state), fork.n_means
     out.drift = Drift.joined([model.drift, fork.drift])
-    if isinstance(out, ProjectedModel):
+    if isinstance(out, ProjectedModel | KernelModel):
         out.parts = fork.parts
+    if isinstance(out, KernelModel):
+        out.hedge = fork.hedge.fork()
     out.count(tally)
     if parts.psd.word in ("every", "step", "exact"):
         (out.state.inner if isinstance(out, ProjectedModel) else out.state).project()
