@@ -46,7 +46,9 @@ def same_bits(one, other):
 # -- the same bits -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name", [n if n in ("LODML", "L2ODML", "OKS") else pytest.param(n, marks=pytest.mark.long) for n in LEARNERS]
+)
 def test_a_cluster_gives_the_bits_of_one_process(name, client):
     learner = getattr(paloma, name)(random_state=0, **LEARNERS[name])
     here, there = (fit(learner, CHUNKED, Y, rounds=2, client=each) for each in (None, client))
