@@ -7,7 +7,7 @@ WORKERS ?= 2
 
 # One BLAS thread a worker: the workers are already the parallelism.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
-DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md
+DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
 .PHONY: venv demo test test-long lint format bench bench-peers clean
 

@@ -40,7 +40,15 @@ def cases(draw):
         "unlabeled": draw(st.sampled_from([None, "b"])),
         "max_journal": draw(st.sampled_from([20, None])),
         "n_components": draw(st.sampled_from([2, "auto"])),
+        "forget": draw(st.sampled_from([0.0, 0.01])),
+        "memory": draw(st.sampled_from(["auto", "window"])),
+        "balanced": draw(st.booleans()),
+        "semi": draw(st.sampled_from(["neighbours", "both"])),
+        "regions": draw(st.sampled_from([None, 2])),
     }
+    parameters["soft_regions"] = parameters["regions"] is not None and draw(st.booleans())
+    if parameters["forget"] and parameters["psd"] not in ("never", "end"):
+        parameters["forget"] = 0.0
     batch = st.tuples(st.sampled_from(SOURCES), st.integers(0, 99))
     batches = draw(st.lists(batch, min_size=2, max_size=5))
     return {
@@ -55,7 +63,7 @@ def cases(draw):
 
 def learner(name, parameters):
     kind = getattr(paloma, name)
-    known = kind._get_param_names()
+    known = set(kind._get_param_names()) - (set() if kind._linear else {"forget"})
     return kind(**{key: value for key, value in parameters.items() if key in known})
 
 

@@ -208,7 +208,7 @@ def test_the_corrected_t_test():
 
 def test_degenerate_comparisons():
     assert paired_test([0.9, 0.8], [0.9, 0.8], 0.5).p == 1
-    assert paired_test([0.9, 0.9], [0.8, 0.8], 0.5).p == pytest.approx(0, abs=1e-6)
+    assert np.isnan(paired_test([0.9, 0.8], [0.8, 0.7], 0.5).p)  # the same difference twice proves nothing
     assert np.isnan(paired_test([0.9], [0.8], 0.5).p)
     with pytest.raises(ValueError, match="one value a split of both methods"):
         paired_test([0.9], [0.8, 0.7], 0.5)

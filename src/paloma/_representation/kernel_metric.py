@@ -109,7 +109,7 @@ class KernelMetric:
 
 
 @dataclass
-class Tiles(Items):
+class KernelTiles(Items):
     """Items whose product with queries is a kernel's, not an inner product."""
 
     owner: "KernelItems" = None  # type: ignore[assignment]
@@ -179,7 +179,7 @@ class KernelItems:
     def search(self, Q: Array, k: int, own: Array | None = None) -> tuple[Array, Array]:
         """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
         arguments = (len(self.X), lambda part: (), self.alpha, self._table, self.columns, self.constants, self._sides)
-        return nearest(lambda part: Q[part], len(Q), Tiles(*arguments, owner=self), k, own=own)
+        return nearest(lambda part: Q[part], len(Q), KernelTiles(*arguments, owner=self), k, own=own)
 
     def all_values(self, Q: Array) -> Array:
         """(n_queries, n_items) values: squared distances, or minus similarities."""

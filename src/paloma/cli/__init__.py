@@ -31,7 +31,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-# A dict of commands in place of a command is a group of them.
+GROUPS = {
+    "data": """Data sets: prepare official archives, look at what is there.
+
+    \b
+    Example:
+      paloma data show letters
+    """
+}
+# A dict of commands in place of a command is a group of them, described in GROUPS.
 COMMANDS: dict[str, Any] = {
     "demo": demo,
     "fit": fit,
@@ -51,7 +59,7 @@ COMMANDS: dict[str, Any] = {
 def _add(commands: dict[str, Any], to: typer.Typer) -> None:
     for name, command in commands.items():
         if isinstance(command, dict):
-            group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+            group = typer.Typer(help=GROUPS[name], no_args_is_help=True, rich_markup_mode=None)
             _add(command, group)
             to.add_typer(group, name=name)
         else:

@@ -14,7 +14,12 @@ def prepare(
     skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out.")] = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not compare with the paper's Table 1.")] = False,
 ) -> None:
-    """Turn official archives into an .npz file that `paloma.datasets.load` reads."""
+    """Turn official archives into an .npz file that `paloma.datasets.load` reads.
+
+    \b
+    Example:
+      paloma data prepare pets --from downloads --to data --encoder model.onnx
+    """
     from ..datasets import prepare as run
 
     path = run(name, source, to, encoder=encoder, check=not no_check, skip_errors=skip_errors, verbose=1)
@@ -22,7 +27,12 @@ def prepare(
 
 
 def show(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Print the size of a data set."""
+    """Print the size of a data set.
+
+    \b
+    Example:
+      paloma data show letters
+    """
     import numpy as np
 
     from ..datasets import load

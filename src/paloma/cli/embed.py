@@ -15,7 +15,12 @@ def embed(
         bool, typer.Option("--skip-errors", help="Leave unreadable images out and list them.")
     ] = False,
 ) -> None:
-    """Turn a folder of images into features; started again after a stop, it goes on where it was."""
+    """Turn a folder of images into features; started again after a stop, it goes on where it was.
+
+    \b
+    Example:
+      paloma embed photographs -o features.npz --encoder model.onnx
+    """
     from ..datasets import embed as run
 
     for line in run(folder, output, encoder=encoder, batch_size=batch_size, skip_errors=skip_errors, verbose=1):

@@ -18,7 +18,12 @@ def reproduce(
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
     report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what is there.")] = False,
 ) -> None:
-    """Run the paper's experiments; start it again after a stop and it goes on where it was."""
+    """Run the paper's experiments; start it again after a stop and it goes on where it was.
+
+    \b
+    Example:
+      paloma reproduce table2 --sets letters --quick
+    """
     from ..experiments.reproduce import reproduce as run
 
     names = [name.strip() for name in sets.split(",") if name.strip()] or None

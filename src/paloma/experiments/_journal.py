@@ -33,6 +33,7 @@ class Journal:
         """Enter a result, on disk before this returns."""
         record = {"task": task, "result": result, "about": about}
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        _mend(self.path)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, sort_keys=True) + "\n")
             file.flush()
@@ -54,18 +55,26 @@ def key_of(task: Task) -> str:
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
-    """The records of a file; a torn last line is cut away, so that the next one starts on a line of its own."""
+    """The records of a file, but for a last line that is not whole; reading never changes a file."""
     if not path.exists():
         return []
-    text = path.read_bytes()
-    whole = text.rpartition(b"\n")[0] + b"\n" if b"\n" in text else b""
-    if whole != text:
-        path.write_bytes(whole)
     try:
-        records = [json.loads(line) for line in whole.splitlines()]
+        records = [json.loads(line) for line in _whole(path.read_bytes()).splitlines()]
         if not all(isinstance(record["task"], dict) and "result" in record for record in records):
             raise KeyError("task")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a journal of paloma reproduce: {error}. Move it away, or choose another "
                          "output folder.") from error  # fmt: skip
     return records
+
+
+def _whole(content: bytes) -> bytes:
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _mend(path: Path) -> None:
+    """Cut a torn last line away, so that the next one starts on a line of its own."""
+    if path.exists():
+        content = path.read_bytes()
+        if _whole(content) != content:
+            os.truncate(path, len(_whole(content)))

@@ -117,7 +117,8 @@ def _(value: Model) -> None:
     need(len(value.reservoir.seen) <= known, "a reservoir has rows of unknown classes")
     state = value.state if isinstance(value, DenseModel) else getattr(getattr(value, "state", None), "inner", None)
     if isinstance(state, Dense):
-        need(len(state.slots) <= known, "there are matrices of unknown classes")
+        places = known if value.regions is None else value.regions.n_regions
+        need(len(state.slots) <= places, "there are matrices of unknown classes")
 
 
 @check.register

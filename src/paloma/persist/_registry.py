@@ -14,6 +14,7 @@ from ..exceptions import ModelFileError
 
 _OWN = ("_", "estimators", "neighbors", "preprocessing", "triplets")
 _OTHERS = {
+    "sklearn.cluster": ("KMeans", "MiniBatchKMeans"),
     "sklearn.decomposition": ("PCA", "TruncatedSVD"),
     "sklearn.frozen": ("FrozenEstimator",),
     "sklearn.pipeline": ("Pipeline",),
