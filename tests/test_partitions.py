@@ -166,6 +166,16 @@ def test_partitions_of_one_class_are_named():
     assert fit(paloma.LODML(random_state=0), rows, y, rounds=1).n_updates_ > 0
 
 
+def test_columns_of_other_names_are_refused():
+    pandas = pytest.importorskip("pandas")
+    parts = [pandas.DataFrame(DIGITS[:150], columns=[f"{letter}{k}" for k in range(64)]) for letter in "ab"]
+    import dask
+
+    frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0], verify_meta=False)
+    with pytest.raises(ValueError, match="Partition 1: its columns have other names than those of partition 0"):
+        fit(paloma.LODML(), frame, da.from_array(Y[:300], chunks=150))
+
+
 def test_words_and_numbers_do_not_mix():
     frames = [[0, 1] * 75, ["a", "b"] * 75]
     y = da.concatenate([da.from_array(np.array(each, object), chunks=150) for each in frames])
@@ -184,6 +194,10 @@ def test_bad_arguments_are_refused(tmp_path):
     for name, value in {"rounds": 0, "mining": "here", "held_out": 0.9, "shard_rows": 1.5}.items():
         with pytest.raises(ValueError, match=name):
             fit(learner, CHUNKED, Y, **{name: value})
+    with pytest.raises(ValueError, match="give LODML a random_state"):
+        fit(learner, CHUNKED, Y, checkpoint=tmp_path / "rounds.paloma")
+    with pytest.raises(ValueError, match="early_stopping watches the rows held out"):
+        fit(paloma.LODML(early_stopping=True), CHUNKED, Y, held_out=0)
     with pytest.raises(ValueError, match="remine"):
         fit(paloma.LODML(remine=True), CHUNKED, Y)
     with pytest.raises(ValueError, match=r"forget=0.1 needs an order in time"):

@@ -2,6 +2,7 @@
 
 import copy
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -83,6 +84,8 @@ def fit(
     0.99
     """
     _check(estimator, rounds, mining, held_out, shard_rows)
+    if checkpoint is not None and not isinstance(estimator.random_state, Integral):
+        raise ValueError(f"checkpoint needs a seed to go on from: give {check.name_of(estimator)} a random_state.")
     survey = Survey.of(clone(estimator), runner(client), shards_of(X, y, shard_rows), held_out)
     small = survey.n_rows <= ACROSS_ROWS and survey.n_bytes <= ACROSS_BYTES and len(survey.shards) > 1
     across = mining == "across" or (mining == "auto" and small and same_everywhere(estimator))
@@ -97,6 +100,8 @@ def _check(estimator: Any, rounds: Any, mining: Any, held_out: Any, shard_rows: 
     check.check_word("mining", mining, ("auto", "across", "within"))
     check.check_real("held_out", held_out, 0.0, 0.5)
     check_mixable(estimator)
+    if estimator.early_stopping and not held_out:
+        raise ValueError("early_stopping watches the rows held out: give held_out more than 0.")
     if mining == "across" and not same_everywhere(estimator):
         raise ValueError(
             f"{check.name_of(estimator)} with groups mines within shards only: groups have other units each."
@@ -117,7 +122,7 @@ class _Fit:
         reservoirs = survey.run([later(plan.reservoir_of, survey.learner, *one) for one in survey.each])
         checkpoint = Checkpoint(path, self._fingerprint())
         begun = checkpoint.read(start)
-        report, learner = begun.report, survey.run([later(_given, begun.learner)])[0]
+        report, learner = begun.report, survey.runner.place(begun.learner)
         title = f"{check.name_of(start)}, {len(survey.shards)} shards, {start.mined_['triplets']:,} triplets"
         with progress(title, rounds, verbose) as advance:
             advance(len(report))
@@ -131,15 +136,11 @@ class _Fit:
 
     def _start(self) -> Learner:
         """The learner at its start: scale and classes are those of all shards."""
-        survey, first = self.survey, self.survey.first
+        survey = self.survey
         figures = survey.fetch([later(plan.Plan.figures, one) for one in self.plans])
         scales, counts, summaries = zip(*figures, strict=True)
         check_formed(survey, sum(counts), self.across)
-        learner, scale = clone(survey.learner), common_scale(scales, counts)
-        learner.n_features_in_ = first.width
-        if first.names is not None:
-            learner.feature_names_in_ = first.names
-        learner._check_held(first.width)
+        learner, scale = copy.copy(survey.learner), common_scale(scales, counts)
         learner.mined_ = {name: sum(one[name] for one in summaries) for name in summaries[0]}
         k = next(k for k, count in enumerate(counts) if count)
         return survey.fetch([later(_begin, learner, *survey.each[k], self.plans[k], scale, sum(counts))])[0]
@@ -178,10 +179,6 @@ class _Fit:
         return learner
 
 
-def _given(learner: Learner) -> Learner:
-    return learner
-
-
 def _begin(learner: Learner, pair: Any, job: plan.Job, chosen: plan.Plan, scale: Any, n_triplets: int) -> Learner:
     """The learner at its start, made on a worker: rows do not go through the client."""
     rows, codes = plan.rows_of(learner, pair, job)
@@ -200,7 +197,11 @@ def _report(learner: Learner, learnt: Learnt, held: Any) -> dict[str, float]:
     """What a round has come to."""
     tally = learnt.tally
     loss = tally.loss / max(tally.triplets, 1)
-    accuracy = float("nan") if held is None or len(held[1]) < 2 else learner.score(*held)
+    accuracy = float("nan")
+    if held is not None and len(held[1]) > 1:
+        reader = copy.copy(learner)
+        reader._model = copy.copy(learner._model)  # the read-out would travel with the learner
+        accuracy = reader.score(*held)
     return {"triplets": tally.triplets, "updates": tally.updates, "loss": loss, "accuracy": accuracy}
 
 

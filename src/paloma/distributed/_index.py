@@ -59,7 +59,7 @@ class PartitionedIndex:
         check.check_count("shard_rows", shard_rows)
         self._learner, self._runner = learner, runner(client)
         shards = shards_of(X, y, shard_rows, labelled=False)
-        self._metric = self._runner.run([later(_ready, learner)])[0]
+        self._metric = self._runner.place(learner)
         tasks = [later(_about, self._metric, pair, k) for k, pair in enumerate(shards)]
         about = self._runner.fetch(self._runner.run(tasks))
         self.n_items = sum(n for _, n, _ in about)
@@ -85,21 +85,12 @@ class PartitionedIndex:
         check.check_count("k", k)
         if k > self.n_items:
             raise ValueError(f"k={k} is more than the {self.n_items} items of the index.")
-        queries = self._runner.run([later(_given, self._learner._rows(Q))])[0]
+        queries = self._runner.place(self._learner._rows(Q))
         parts = [
             later(_search_one, items, first, self.classes_, queries, k)
             for items, first in zip(self._items, self._firsts, strict=True)
         ]
         return self._runner.fetch(self._runner.run([reduced(lambda found: later(merged, found, k), parts)]))[0]
-
-
-def _given(value: Any) -> Any:
-    return value
-
-
-def _ready(learner: Any) -> Any:
-    learner._metric()
-    return learner
 
 
 def _about(learner: Any, pair: Any, number: int) -> tuple[int, int, Array]:

@@ -24,6 +24,10 @@ def _with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
+def _given(value: Any) -> Any:
+    return value
+
+
 class Here:
     """Every task in this process, in order."""
 
@@ -33,6 +37,9 @@ class Here:
 
     def fetch(self, results: Any) -> Any:
         return results
+
+    def place(self, value: Any) -> Any:
+        return value
 
     def memory(self) -> float:
         """Bytes that shards may stay in between rounds."""
@@ -50,6 +57,12 @@ class There:
 
     def fetch(self, results: Any) -> Any:
         return self.client.gather(results)
+
+    def place(self, value: Any) -> Any:
+        """A value of the client's as the result of a task: unlike scattered data it survives its worker."""
+        silent = {"distributed.admin.large-graph-warning-threshold": "1TB"}
+        with optional("dask", "dask").config.set(silent):
+            return self.run([later(_given, value)])[0]
 
     def memory(self) -> float:
         limits = self.client.run(_memory_limit)

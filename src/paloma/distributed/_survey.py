@@ -25,9 +25,14 @@ class Survey:
 
     @classmethod
     def of(cls, learner: Any, runner: Here | There, shards: list[Any], held_out: float) -> "Survey":
-        """Look at every shard once; shards that the workers have room for stay there."""
+        """Look at every shard once, with a learner of one's own; shards that the workers have room for stay there."""
         about = runner.fetch(runner.run([later(plan.describe, learner, pair, k) for k, pair in enumerate(shards)]))
         _check_widths(learner, about)
+        first = next(one for one in about if one.n)
+        learner.n_features_in_ = first.width
+        if first.names is not None:
+            learner.feature_names_in_ = first.names
+        learner._check_held(first.width)
         if _bytes(about) <= runner.memory() / 4:
             shards = runner.run(shards)
         return cls(learner, runner, shards, about, _jobs(learner, about, held_out))
@@ -72,6 +77,8 @@ def _check_widths(learner: Any, about: list[plan.About]) -> None:
             raise ValueError(
                 f"Partition {k}: X has {about[k].width} features, but partition {filled[0]} has {first.width}."
             )
+        if not np.array_equal(about[k].names, first.names):
+            raise ValueError(f"Partition {k}: its columns have other names than those of partition {filled[0]}.")
         if about[k].sparse != first.sparse:
             raise ValueError(f"Partition {k} and partition {filled[0]} differ: one is sparse, the other is not.")
 
