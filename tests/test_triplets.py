@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import reference
-from paloma import LODML, _search, triplets
+from paloma import LODML, _euclid, _search
 from paloma.triplets import Mined, Reservoir, mine, random_triplets, targets_impostors
 
 SIZES = {
@@ -32,7 +32,7 @@ def as_set(rows):
 def tiles(request, monkeypatch):
     monkeypatch.setattr(_search, "QUERY_TILE", request.param[0])
     monkeypatch.setattr(_search, "ITEM_TILE", request.param[1])
-    monkeypatch.setattr(triplets, "QUERY_TILE", request.param[0])
+    monkeypatch.setattr(_euclid, "QUERY_TILE", request.param[0])
 
 
 # --- targets times impostors ---------------------------------------------------------------------------

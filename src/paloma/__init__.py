@@ -4,7 +4,7 @@ Learns similarity and distance online, from triplets ("this should be nearer tha
 top of a shared one.
 """
 
-from . import datasets, evaluate, exceptions, metrics, persist, preprocessing, triplets
+from . import datasets, distributed, evaluate, exceptions, metrics, persist, preprocessing, triplets
 from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML
 from .neighbors import MetricIndex, MetricKNeighborsClassifier
 from .persist import load, save
@@ -25,6 +25,7 @@ __all__ = [
     "MetricIndex",
     "MetricKNeighborsClassifier",
     "datasets",
+    "distributed",
     "evaluate",
     "exceptions",
     "load",

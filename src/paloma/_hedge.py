@@ -7,6 +7,7 @@ Each round multiplies the weight of expert r by beta^loss_r, losses in [0, 1], a
 The sums are the state. Of mistakes, 0 or 1, they are whole numbers, so cutting a stream into calls changes no bit.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ class Hedge:
         self.beta = beta
         self.losses = np.zeros(m)
         self.rounds = 0
+        self.begun = (self.losses, 0)  # where a fork began, see `fork`
         self._every = 1
         self._when = np.zeros(0, np.int64)
         self._record = np.zeros((0, m))
@@ -97,6 +99,21 @@ class Hedge:
         self.rounds += len(charged)
         self.losses = sums[-1]
         return weights
+
+    def fork(self) -> "Hedge":
+        """A copy that plays rounds of its own from here on."""
+        out = copy.deepcopy(self)
+        out.begun = (self.losses, self.rounds)
+        return out
+
+    @classmethod
+    def mixed(cls, forks: list["Hedge"]) -> "Hedge":
+        """The rounds of all forks of one game, as if played one after the other: sums of losses are the state."""
+        out = copy.deepcopy(forks[0])
+        losses, rounds = out.begun
+        out.losses = losses + sum(fork.losses - losses for fork in forks)
+        out.rounds = rounds + sum(fork.rounds - rounds for fork in forks)
+        return out
 
     @property
     def history(self) -> tuple[Array, Array]:

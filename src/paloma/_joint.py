@@ -72,6 +72,21 @@ class Modalities:
         for state in self.states:
             state.settle()
 
+    def fork(self) -> "Modalities":
+        """A copy to learn from here on."""
+        return replace(self, states=[state.fork() for state in self.states], hedge=self.hedge.fork())
+
+    @classmethod
+    def mixed(cls, forks: list["Modalities"], weights: Array) -> "Modalities":
+        """Weighted mean of the matrices of forks; their rounds of Hedge add up."""
+        each = zip(*(fork.states for fork in forks), strict=True)
+        states = [Dense.mixed(list(states), weights) for states in each]
+        return replace(forks[0], states=states, hedge=Hedge.mixed([fork.hedge for fork in forks]))
+
+    def joined(self, fork: "Modalities") -> "Modalities":
+        """This state and what a fork of it learnt since."""
+        return fork.fork()
+
     def side_by_side(self, codes: Array) -> Array:
         """U, and L of these classes, each as one (k, D) array of the matrices of all modalities, filled up with 0."""
         out = np.zeros((1 + len(codes), max(map(len, self.columns)), self.bounds[-1]), self.states[0].start.dtype)

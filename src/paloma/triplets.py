@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from ._kernels.pairs import pair_values
+from ._euclid import by_class, centre_of, closest, euclidean, minus, squared_mean
 from ._reservoir import Reservoir
-from ._search import QUERY_TILE, SPARE, Items, mutual_nearest, nearest, squared_norms
-from ._validation import read_only
+from ._search import QUERY_TILE, SPARE, mutual_nearest, nearest
 
 __all__ = ["Mined", "Reservoir", "mine", "mine_by", "neighbour_triplets", "random_triplets", "targets_impostors"]
 
@@ -73,35 +71,60 @@ def mine(
     |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
     the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them.
     """
+    return near(X, codes, n_targets, n_impostors, impostor_margin, anchors).mined()
+
+
+@dataclass
+class Near:
+    """Targets and impostors of each anchor as tables of row numbers, nearest first, -1 where there are fewer."""
+
+    anchors: Array
+    targets: Array
+    impostors: Array
+
+    def renumbered(self, numbers: Array) -> "Near":
+        """The same neighbours, row i called numbers[i]."""
+        numbers = np.append(numbers, -1)
+        return Near(*(numbers[table] for table in (self.anchors, self.targets, self.impostors)))
+
+    def mined(self) -> Mined:
+        """Every target of an anchor with every one of its impostors."""
+        alone, unopposed = (self.targets < 0).all(axis=1), (self.impostors < 0).all(axis=1)
+        grid = np.empty((len(self.anchors), self.targets.shape[1], self.impostors.shape[1], 3), np.int64)
+        grid[..., 0] = self.anchors[:, None, None]
+        grid[..., 1] = self.targets[:, :, None]
+        grid[..., 2] = self.impostors[:, None, :]
+        triplets = grid[(grid >= 0).all(axis=3)]
+        return Mined(triplets, len(self.anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
+
+
+def near(
+    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, anchors: Array | None = None
+) -> Near:
+    """The neighbours that `mine` pairs."""
     n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
-    items, centre = _euclidean(X, codes)
+    centre = centre_of(X)
+    items = euclidean(X, codes, centre)
     reach = min(n_impostors + SPARE[0], n)
     if everyone:
         impostors = mutual_nearest(items, reach)
     else:
         impostors = nearest(
-            lambda part: _minus(X[anchors[part]], centre),
+            lambda part: minus(X[anchors[part]], centre),
             len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
         )[1]  # fmt: skip
-    targets = _by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
-    targets, reaches = _closest(X, anchors, targets, n_targets)
-    impostors, distances = _closest(X, anchors, impostors, n_impostors)
-    spread = 2.0 * (float(items.constants.mean()) - (_squared_mean(X) if centre is None else 0.0))
-    return _crossed(anchors, targets, reaches, impostors, distances, impostor_margin * spread)
+    targets = by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
+    targets, reaches = closest(X, anchors, targets, n_targets)
+    impostors, distances = closest(X, anchors, impostors, n_impostors)
+    spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if centre is None else 0.0))
+    return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread))
 
 
-def _crossed(anchors: Array, targets: Array, reach: Array, impostors: Array, distances: Array, slack: float) -> Mined:
-    """Every target of an anchor with each of its impostors no farther than the farthest target plus `slack`."""
-    radius = reach.max(axis=1, initial=-np.inf, where=targets >= 0)
-    impostors = np.where(distances <= radius[:, None] + slack, impostors, -1)
-    alone, unopposed = radius == -np.inf, (impostors < 0).all(axis=1)
-    grid = np.empty((len(anchors), targets.shape[1], impostors.shape[1], 3), np.int64)
-    grid[..., 0] = anchors[:, None, None]
-    grid[..., 1] = targets[:, :, None]
-    grid[..., 2] = impostors[:, None, :]
-    triplets = grid[(grid >= 0).all(axis=3)]
-    return Mined(triplets, len(anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
+def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float) -> Array:
+    """Impostors no farther than the farthest target and `slack`; -1 for the others."""
+    radius = reaches.max(axis=1, initial=-np.inf, where=targets >= 0)
+    return np.where(distances <= radius[:, None] + slack, impostors, -1)
 
 
 def mine_by(
@@ -123,7 +146,7 @@ def mine_by(
         found.append((*_smallest(tile, alike, n_targets), *_smallest(tile, ~alike, n_impostors)))
     targets, reach, impostors, gaps = (np.concatenate(column) for column in zip(*found, strict=True))
     spread = total / (len(anchors) * len(codes))
-    return _crossed(anchors, targets, reach, impostors, gaps, impostor_margin * spread)
+    return Near(anchors, targets, within(impostors, gaps, targets, reach, impostor_margin * spread)).mined()
 
 
 def _smallest(tile: Array, where: Array, k: int) -> tuple[Array, Array]:
@@ -132,75 +155,6 @@ def _smallest(tile: Array, where: Array, k: int) -> tuple[Array, Array]:
     columns = np.argsort(masked, axis=1, kind="stable")[:, :k]
     values = np.take_along_axis(masked, columns, 1)
     return np.where(np.isfinite(values), columns, -1), values
-
-
-def _minus(rows: Any, centre: Array | None) -> Any:
-    return rows if centre is None else rows - centre
-
-
-def _centre_of(X: Any) -> Array | None:
-    return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-
-
-def _squared_mean(X: Any) -> float:
-    """|mean row|^2, which rows that cannot be centred have in their norms."""
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    return float(mean @ mean)
-
-
-def _euclidean(X: Any, codes: Array) -> tuple[Items, Array | None]:
-    """Items of a Euclidean search, centred so that the expansion does not cancel."""
-    n = X.shape[0]
-    centre = _centre_of(X)
-    tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
-    constants = np.concatenate([squared_norms(_minus(X[part], centre)) for part in tiles])
-
-    def table(rows: Array) -> Array:
-        return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
-
-    return Items(n, lambda part: (_minus(X[part], centre),), -2.0, table, codes, constants), centre
-
-
-def _by_class(X: Any, codes: Array, anchors: Array, k: int, centre: Array | None) -> Array:
-    """Nearest rows of the anchor's own class, class by class."""
-    found = np.full((len(anchors), k), -1, np.int64)
-    for code in np.unique(codes[anchors]):
-        members, mine = np.flatnonzero(codes == code), np.flatnonzero(codes[anchors] == code)
-        rows = X[members] if centre is None else X[members] - X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
-        own = np.searchsorted(members, anchors[mine])
-        queries = rows[own]
-        _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
-        found[mine, : ids.shape[1]] = np.where(ids >= 0, members[ids], -1)
-    return found
-
-
-def _plain(rows: Any) -> Items:
-    """Rows as items of a Euclidean search without classes."""
-    norms = squared_norms(rows)
-    classes = np.zeros(rows.shape[0], np.int32)
-    return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
-
-
-def _closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
-    """The k nearest of each anchor's candidates and their squared distances, formed from differences."""
-    distances = _direct(X, anchors, candidates)
-    order = np.lexsort((candidates, distances), axis=1)[:, :k]
-    return np.take_along_axis(candidates, order, 1), np.take_along_axis(distances, order, 1)
-
-
-def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
-    """Squared distances formed from differences, inf where there is no candidate."""
-    if not sp.issparse(X):
-        first = np.repeat(anchors, candidates.shape[1])
-        out = pair_values(read_only(X), first, candidates.ravel(), True).reshape(candidates.shape)
-    else:
-        out = np.empty(candidates.shape)
-        for a in range(0, len(anchors), QUERY_TILE):
-            found = candidates[a : a + QUERY_TILE]
-            delta = X[found.ravel()] - X[np.repeat(anchors[a : a + QUERY_TILE], found.shape[1])]
-            out[a : a + QUERY_TILE] = squared_norms(delta).reshape(found.shape)
-    out[candidates < 0] = np.inf
-    return out
 
 
 def targets_impostors(
@@ -264,14 +218,14 @@ def neighbour_triplets(
 
     Each of an anchor's `n_near` nearest rows that has the anchor among its own is paired with `n_each` far rows.
     """
-    n, centre = X.shape[0], _centre_of(X)
+    n, centre = X.shape[0], centre_of(X)
     one_class, k = np.zeros(n, np.int32), min(n_far, n - 1)
     if k <= n_near:
         return np.empty((0, 3), np.int64)
-    around = _by_class(X, one_class, anchors, k, centre)
+    around = by_class(X, one_class, anchors, k, centre)
     near = around[:, :n_near]
     back, place = np.unique(near, return_inverse=True)
-    returned = _by_class(X, one_class, back, n_near, centre)[place.reshape(near.shape)]
+    returned = by_class(X, one_class, back, n_near, centre)[place.reshape(near.shape)]
     row, column = np.nonzero((returned == anchors[:, None, None]).any(axis=2))
     row, column = np.repeat(row, n_each), np.repeat(column, n_each)
     far = rng.integers(0, n, len(row))

@@ -1,5 +1,6 @@
 """Dense matrices: the shared U and one L a class, which exists from the class's first update on."""
 
+import copy
 from itertools import pairwise
 from typing import Any
 
@@ -118,6 +119,35 @@ class Dense:
         out.stack = _wider(self.stack, start)
         if self.mean is not None:
             out.mean = (_wider(self.mean[0][None], start)[0], _wider(self.mean[1], start))
+        return out
+
+    def fork(self) -> "Dense":
+        """A copy to learn from here on."""
+        return copy.deepcopy(self)
+
+    def joined(self, fork: "Dense") -> "Dense":
+        """This state and what a fork of it learnt since."""
+        return fork.fork()
+
+    @classmethod
+    def mixed(cls, states: list["Dense"], weights: Array) -> "Dense":
+        """Weighted mean of the matrices and of their averages, in the given order; weights sum to 1.
+
+        A class that a state never updated counts there as what it is, the start; a state without averages counts there
+        with its last iterates.
+        """
+        first = states[0]
+        out = cls(first.start, first.symmetric)
+        out.ensure(np.unique(np.concatenate([np.flatnonzero(s.slots >= 0) for s in states])).astype(np.int32))
+        if any(state.mean is not None for state in states):
+            out.mean = (first.start.copy(), _taller(out.stack[:0], len(out.stack), out.start))
+        for code in (None, *np.flatnonzero(out.slots >= 0).tolist()):
+            slot = -1 if code is None else out.slot(code)
+            into = out.shared if code is None else out.stack[slot]
+            into[...] = _weighted([state.readout(code, 1.0) for state in states], weights)
+            if out.mean is not None:
+                into = out.mean[0] if code is None else out.mean[1][slot]
+                into[...] = _weighted([state.readout(code, 0.0) for state in states], weights)
         return out
 
     # -- forgetting (see `paloma._forgetting`) ---------------------------------------------------------------
@@ -267,6 +297,14 @@ def gram(rows: Array, out: Array) -> Array:
     syrk(1.0, rows.T, trans=1, beta=0.0, c=out.T, lower=1, overwrite_c=1)
     mirror_upper(out)
     return out
+
+
+def _weighted(matrices: list[Array], weights: Array) -> Array:
+    """sum_k w_k A_k in float64, in the given order."""
+    total = np.zeros(matrices[0].shape)
+    for matrix, weight in zip(matrices, weights, strict=True):
+        total += weight * matrix
+    return total
 
 
 def _wider(stack: Array, start: Array) -> Array:

@@ -8,6 +8,7 @@ pairs whose candidate has class c, every form is its start plus a form on kernel
 for a distance with (e_a - e_c)(e_a - e_c)^T for each pair instead of e_a e_c^T, subtracted.
 """
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -234,6 +235,40 @@ class Index:
         gone = ~(self.held[self.pairs.anchors] & self.held[self.pairs.candidates])
         self.pairs.steps[:, gone] = 0.0
         self.pairs.means[:, gone] = 0.0
+
+    # -- mixing ----------------------------------------------------------------------------------------------
+
+    def fork(self) -> "Index":
+        """A copy to learn from here on."""
+        out = copy.copy(self)
+        out.pairs, out.held, out.last = copy.deepcopy((self.pairs, self.held, self.last))
+        return out
+
+    def joined(self, fork: "Index") -> "Index":
+        """This state and what a fork of it learnt since."""
+        return fork.fork()
+
+    @classmethod
+    def mixed(cls, forks: list["Index"], weights: Array) -> "Index":
+        """Weighted mean of closed forks: their points together, equal ones once, each step times its fork's weight."""
+        out, some = forks[0].fork(), [fork for fork in forks if fork.points is not None]
+        if not some:
+            return out
+        points = np.concatenate([fork.points for fork in some])
+        first = _first_equal(points)
+        kept = np.unique(first)
+        place = np.searchsorted(kept, first)
+        out.points, out.raw_selfs = points[kept], np.hstack([fork.raw_selfs for fork in some])[:, kept]
+        out.held, out.last = np.ones(len(kept), bool), np.full(len(kept), -1)
+        np.maximum.at(out.last, place, np.concatenate([fork.last for fork in some]))
+        out.pairs, begin = Pairs.none(len(out.kernels)), 0
+        for fork, weight in zip(forks, weights, strict=True):
+            own, pairs = place[begin : begin + len(fork.held)], fork.pairs
+            begin += len(own)
+            out.pairs, rows = out.pairs.joined(pairs.codes, own[pairs.anchors], own[pairs.candidates], len(kept))
+            out.pairs.steps[:, rows] += weight * pairs.steps
+            out.pairs.means[:, rows] += weight * pairs.means
+        return out
 
     # -- the loop's own --------------------------------------------------------------------------------------
 

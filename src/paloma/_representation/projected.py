@@ -5,6 +5,7 @@ size on its pair of original rows. Recovery finds a basis of what the journal sp
 matrix is ever formed, and the learnt metric is not confined to the span of R.
 """
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class Projected:
         self.inner = Dense(np.eye(self.map.shape[1], dtype=dtype), symmetric)
         self.journal = Journal()
         self.folded: Any = None  # (basis, last iterates, averaged iterates), once folded
+        self.aged = 1.0  # what the averaged part has kept of itself, see `age`
 
     @property
     def dtype(self) -> Any:
@@ -43,6 +45,7 @@ class Projected:
     def age(self, left_out: float) -> None:
         """Bring the averaged part of what is held up to date: all but `left_out` of its way to the current iterates."""
         journal = self.journal
+        self.aged *= left_out
         journal.mean_steps = journal.steps + left_out * (journal.mean_steps - journal.steps)
         if self.folded is not None:
             _, now, mean = self.folded
@@ -104,6 +107,32 @@ class Projected:
         basis = self.basis(measure, locality, factor, rank, n_power)
         now, mean = (self.recover(basis, measure, locality, factor, blend) for blend in (1.0, 0.0))
         self.folded, self.journal = (basis, now, mean), Journal()
+
+    def fork(self) -> "Projected":
+        """A copy to learn from here on: the same matrices, and a journal that is empty."""
+        out = copy.copy(self)
+        out.inner, out.journal, out.folded, out.aged = copy.deepcopy(self.inner), Journal(), None, 1.0
+        return out
+
+    @classmethod
+    def mixed(cls, forks: list["Projected"], weights: Array) -> "Projected":
+        """Weighted mean of what forks of one state learnt: matrices averaged, journals put together by weight."""
+        out = forks[0].fork()
+        out.inner = Dense.mixed([fork.inner for fork in forks], weights)
+        out.journal = Journal.joined([fork.journal for fork in forks], weights)
+        out.folded = _refolded([fork.folded for fork in forks], weights)
+        out.aged = float(sum(w * fork.aged for w, fork in zip(weights, forks, strict=True)))
+        return out
+
+    def joined(self, fork: "Projected") -> "Projected":
+        """This state and what a fork of it learnt since."""
+        out, both = fork.fork(), np.ones(2)
+        before = copy.copy(self)
+        before.journal, before.folded = copy.copy(self.journal), copy.deepcopy(self.folded)
+        before.age(fork.aged)
+        out.journal = Journal.joined([before.journal, fork.journal], both)
+        out.folded = _refolded([before.folded, fork.folded], both)
+        return out
 
     def basis(self, measure: Measure, locality: Locality, factor: float, rank: int, n_power: int) -> Array:
         """Orthonormal (d, q) basis that the journal and the folded part span, or their q = rank strongest directions.
@@ -223,3 +252,22 @@ def _carry_over(old: Dense, turn: Array, new: Dense, share: float) -> None:
     new.ensure(codes)
     for code in codes.tolist():
         new.stack[new.slot(code)] += turn @ (old.local(code) - old.start) @ turn.T
+
+
+def _refolded(parts: list[Any], weights: Array) -> Any:
+    """Weighted sum of folded parts, in a basis of all they span."""
+    held = [(part, weight) for part, weight in zip(parts, weights, strict=True) if part is not None]
+    if not held:
+        return None
+    bases = [part[0] for part, _ in held]
+    if all(basis.shape == bases[0].shape and (basis == bases[0]).all() for basis in bases):
+        basis = bases[0]
+    else:
+        basis = _orthonormal(np.hstack(bases), bases[0].dtype)
+    sums = []
+    for which in (1, 2):
+        total = Dense(np.eye(basis.shape[1], dtype=basis.dtype), held[0][0][which].symmetric)
+        for part, weight in held:
+            _carry_over(part[which], basis.T @ part[0], total, weight)
+        sums.append(total)
+    return basis, *sums

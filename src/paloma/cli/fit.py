@@ -27,16 +27,30 @@ def fit(
         bool, typer.Option("--metric-only", help="Keep no rows: a small file; predict and search then need --items.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the learner.")] = 0,
+    scheduler: Annotated[
+        str | None, typer.Option(help="Learn on the cluster of this Dask scheduler, e.g. tcp://10.0.0.5:8786.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Learn on so many processes of this machine.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="On a cluster: rounds of learning and mixing.")] = 8,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="On a cluster: file that keeps each round, to go on from.")
+    ] = None,
+    dashboard: Annotated[bool, typer.Option("--dashboard", help="With --workers: serve Dask's dashboard.")] = False,
+    tls_ca: Annotated[Path | None, typer.Option(help="For a tls:// scheduler: the authority's certificate.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="The client's certificate.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The client's key.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Learn a metric from a table and save it.
 
-    With labels the rows are saved as well, to vote in predict and to be searched.
+    With labels the rows are saved as well, to vote in predict and to be searched. On a cluster, by --scheduler or
+    --workers, DATA is .npy or Parquet, read by the workers and taken as it is; only the metric is saved.
 
     \b
     Example:
       paloma fit letters.csv -o letters.paloma --learner LODML --set C=0.02
+      paloma fit rows.npy --labels y.npy -o rows.paloma --workers 2 --checkpoint rounds.paloma
     """
     from .._progress import reporting
     from ._columns import LabelType, Wanted
@@ -46,6 +60,14 @@ def fit(
     from ._report import Learning, print_json
 
     metric = make(learner, setting, seed)
+    if scheduler is not None or workers is not None:
+        from ._spread import Spread
+
+        tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+        spread = Spread(scheduler, {"workers": workers, "dashboard": dashboard, **tls}, rounds, checkpoint)
+        unused = {"--triplets": triplets, "--drop": drop, "--prepare": prepare not in ("auto", "none")}
+        spread.refuse([name for name, value in unused.items() if value])
+        return spread.fit(metric, data, label, labels, output, quiet, as_json)
     given = None if triplets is None else read_triplets(triplets)
     batch = read_all(data, Wanted(label, given is None, None, dropped(drop)), labels)
     batch.y = LabelType(label_type).of(batch, data)
@@ -63,6 +85,7 @@ def fit(
         print_json({"model": str(output), "learner": type(metric).__name__, **learning.figures()})
     elif not quiet:
         typer.echo(f"{type(metric).__name__}, {len(metric.classes_)} classes, saved to {output}", err=True)
+    return None
 
 
 def _fitted(metric: Any, batch: Batch, triplets: Any, prepare: str, k: int | None) -> Any:

@@ -67,6 +67,12 @@ class Drift:
         table = self.table(order)
         return _ratio(table[:, 2], table[:, 0] + table[:, 5])
 
+    @classmethod
+    def joined(cls, parts: list["Drift"]) -> "Drift":
+        """All that several have seen: every column is a sum."""
+        n = max(len(part.sums) for part in parts)
+        return cls(sum((np.pad(part.sums, ((0, n - len(part.sums)), (0, 0))) for part in parts), np.zeros((n, 6))))
+
     def drop(self, new_codes: Array) -> None:
         """Give each class code the new one; -1 drops it."""
         old = np.flatnonzero(new_codes[: len(self.sums)] >= 0)

@@ -233,10 +233,17 @@ class ProjectedModel(Model):
         if stream.codes is not None and parts.locality.is_local:
             codes = stream.codes[stream.triplets[:, 1:]]
         self.state.journal.add(stream.X, stream.triplets, codes, last * tau, mean * tau)
-        if self.max_journal is not None and len(self.state.journal) > self.max_journal:
-            self.state.fold(parts.measure, parts.locality, self.factor, self._rank(), self.n_power_iter)
         self.parts = parts
+        self.bound()
         return tally
+
+    def bound(self) -> None:
+        """Fold the journal where it is too long, or where mixing made the folded part wider than the rank."""
+        too_long = self.max_journal is not None and len(self.state.journal) > self.max_journal
+        too_wide = self.state.folded is not None and self.state.folded[0].shape[1] > self._rank()
+        if (too_long or too_wide) and self.parts is not None:
+            measure, locality = self.parts.measure, self.parts.locality
+            self.state.fold(measure, locality, self.factor, self._rank(), self.n_power_iter)
 
     def _shift(self, parts: Parts, stream: Stream, X: Array) -> Array:
         """What projection did to each triplet's constraint at the start, taken back: the identity is known exactly.

@@ -18,7 +18,7 @@ from .._parts import Parts, Stream, Tally
 from .._progress import progress
 from .._regions import Regions
 from .._representation import SHARED
-from ..triplets import Mined, Reservoir, evenly, mine, neighbour_triplets
+from ..triplets import Mined, Near, Reservoir, evenly, near, neighbour_triplets
 from ._input import Checked
 from ._model import Model
 from ._pairs import middle, pair_stream, start_values
@@ -134,13 +134,16 @@ class Passes(Scoring, Parameters):
 
     def _mine(self, X: Any, codes: Any, anchors: Array | None = None) -> Mined:
         """Triplets from labels; rows without a label take no part."""
+        return self._near(X, codes, anchors).mined()
+
+    def _near(self, X: Any, codes: Any, anchors: Array | None = None) -> Near:
+        """Targets and impostors of the labelled rows, or of `anchors` among them."""
         settings = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
-            return mine(X, codes, *settings, anchors)
-        mined = mine(X[known], codes[known], *settings, None if anchors is None else np.searchsorted(known, anchors))
-        mined.triplets = known[mined.triplets]
-        return mined
+            return near(X, codes, *settings, anchors)
+        found = near(X[known], codes[known], *settings, None if anchors is None else np.searchsorted(known, anchors))
+        return found.renumbered(known)
 
     def _averaging(self, *, given: bool, passes: int) -> bool:
         return bool(self.average) if self.average != "auto" else not (given and passes == 1)

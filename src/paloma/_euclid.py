@@ -1,0 +1,87 @@
+"""Euclidean neighbours of rows among themselves: what mining is made of."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ._kernels.pairs import pair_values
+from ._search import QUERY_TILE, Items, nearest, squared_norms
+from ._validation import read_only
+
+Array = NDArray[Any]
+
+
+def minus(rows: Any, centre: Array | None) -> Any:
+    return rows if centre is None else rows - centre
+
+
+def centre_of(X: Any) -> Array | None:
+    return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+
+
+def squared_mean(X: Any) -> float:
+    """|mean row|^2, which rows that cannot be centred have in their norms."""
+    mean = np.asarray(X.mean(axis=0)).ravel()
+    return float(mean @ mean)
+
+
+def euclidean(X: Any, codes: Array, centre: Array | None) -> Items:
+    """Items of a Euclidean search, centred so that the expansion does not cancel."""
+    n = X.shape[0]
+    tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
+    constants = np.concatenate([squared_norms(minus(X[part], centre)) for part in tiles])
+
+    def table(rows: Array) -> Array:
+        return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
+
+    return Items(n, lambda part: (minus(X[part], centre),), -2.0, table, codes, constants)
+
+
+def by_class(
+    X: Any, codes: Array, anchors: Array, k: int, centre: Array | None, candidates: Array | None = None
+) -> Array:
+    """Nearest rows of the anchor's own class, class by class, among `candidates` (ascending; default: all)."""
+    found = np.full((len(anchors), k), -1, np.int64)
+    candidates = np.arange(X.shape[0]) if candidates is None else candidates
+    for code in np.unique(codes[anchors]):
+        members, mine = candidates[codes[candidates] == code], np.flatnonzero(codes[anchors] == code)
+        if not len(members):
+            continue
+        shift = None if centre is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
+        rows, queries = minus(X[members], shift), minus(X[anchors[mine]], shift)
+        own = np.searchsorted(members, anchors[mine])
+        own = np.where(members[np.minimum(own, len(members) - 1)] == anchors[mine], own, -1)
+        _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
+        found[mine, : ids.shape[1]] = np.where(ids >= 0, members[ids], -1)
+    return found
+
+
+def _plain(rows: Any) -> Items:
+    """Rows as items of a Euclidean search without classes."""
+    norms = squared_norms(rows)
+    classes = np.zeros(rows.shape[0], np.int32)
+    return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
+
+
+def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
+    """The k nearest of each anchor's candidates and their squared distances, formed from differences."""
+    distances = _direct(X, anchors, candidates)
+    order = np.lexsort((candidates, distances), axis=1)[:, :k]
+    return np.take_along_axis(candidates, order, 1), np.take_along_axis(distances, order, 1)
+
+
+def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
+    """Squared distances formed from differences, inf where there is no candidate."""
+    if not sp.issparse(X):
+        first = np.repeat(anchors, candidates.shape[1])
+        out = pair_values(read_only(X), first, candidates.ravel(), True).reshape(candidates.shape)
+    else:
+        out = np.empty(candidates.shape)
+        for a in range(0, len(anchors), QUERY_TILE):
+            found = candidates[a : a + QUERY_TILE]
+            delta = X[found.ravel()] - X[np.repeat(anchors[a : a + QUERY_TILE], found.shape[1])]
+            out[a : a + QUERY_TILE] = squared_norms(delta).reshape(found.shape)
+    out[candidates < 0] = np.inf
+    return out

@@ -1,0 +1,82 @@
+"""A client for a scheduler that runs elsewhere, or for a local cluster that nobody else can reach."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from .. import _validation as check
+from .._optional import optional
+
+
+@contextmanager
+def connected(
+    scheduler: str | None = None,
+    *,
+    workers: int | None = None,
+    memory: str = "auto",
+    dashboard: bool = False,
+    tls_ca: str | Path | None = None,
+    tls_cert: str | Path | None = None,
+    tls_key: str | Path | None = None,
+    timeout: float = 10.0,
+) -> Iterator[Any]:
+    """A client while the block runs: of the scheduler at an address, or of a cluster of processes on this machine.
+
+    Parameters
+    ----------
+    scheduler : address, e.g. ``"tcp://10.0.0.5:8786"`` or ``"tls://..."``
+    workers : int
+        Without a scheduler: processes to start here, one thread each, bound to the loopback interface.
+    memory : str
+        Limit of each such process, e.g. ``"1GB"``.
+    dashboard : bool
+        Whether the local cluster serves Dask's dashboard, on the loopback interface as well.
+    tls_ca, tls_cert, tls_key : paths
+        Certificates for a ``tls://`` scheduler, as Dask's ``Security`` takes them.
+    timeout : float
+        Seconds to wait for the scheduler.
+
+    Examples
+    --------
+    >>> from paloma.distributed import connected
+    >>> with connected("tcp://127.0.0.1:9", timeout=0.5) as client:
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    ConnectionError: No Dask scheduler answers at tcp://127.0.0.1:9 within 0.5 s...
+    """
+    if (scheduler is None) == (workers is None):
+        raise ValueError("Give the address of a scheduler, or a number of workers to start here.")
+    distributed = optional("distributed", "dask")
+    if scheduler is not None:
+        security = _security(distributed, tls_ca, tls_cert, tls_key)
+        try:
+            client = distributed.Client(scheduler, timeout=timeout, security=security, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ConnectionError(
+                f"No Dask scheduler answers at {scheduler} within {timeout:g} s ({type(error).__name__}). Start one "
+                "with `dask scheduler`, and workers with `dask worker ADDRESS --nthreads 1`."
+            ) from error
+        with client:
+            yield client
+        return
+    check.check_count("workers", workers)
+    cluster = distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", memory_limit=memory,
+        dashboard_address="127.0.0.1:0" if dashboard else None,
+    )  # fmt: skip
+    with cluster, distributed.Client(cluster, set_as_default=False) as client:
+        yield client
+
+
+def _security(distributed: Any, ca: Any, cert: Any, key: Any) -> Any:
+    """TLS settings, or None to take Dask's own configuration."""
+    if ca is None and cert is None and key is None:
+        return None
+    paths = {"tls_ca_file": ca, "tls_client_cert": cert, "tls_client_key": key}
+    given = {name: str(path) for name, path in paths.items() if path is not None}
+    missing = [path for path in given.values() if not Path(path).is_file()]
+    if missing:
+        raise ValueError(f"No such file: {', '.join(missing)}.")
+    return distributed.Security(**given, require_encryption=True)

@@ -1,0 +1,79 @@
+"""Where tasks run: on a Dask cluster, or here, one after the other, which gives the same bits."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from threadpoolctl import threadpool_limits
+
+from .._optional import optional
+
+# Partial results that one mixing task takes in: few enough for a worker's memory, enough that the tree stays low.
+FAN_IN = 8
+
+
+def later(function: Callable[..., Any], *arguments: Any, nout: int | None = None) -> Any:
+    """A task: the function of a module, and arguments that may be tasks and results themselves, also in lists."""
+    call = optional("dask", "dask").delayed(_with_one_thread, pure=False, nout=nout)
+    return call(function, *arguments, dask_key_name=f"{function.__name__.strip('_')}-{uuid4().hex}")
+
+
+def _with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Bits depend on the number of BLAS threads; workers are the parallelism."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        return function(*arguments)
+
+
+class Here:
+    """Every task in this process, in order."""
+
+    def run(self, tasks: list[Any]) -> list[Any]:
+        """Results that later tasks may take as arguments."""
+        return list(optional("dask", "dask").compute(*tasks, scheduler="synchronous"))
+
+    def fetch(self, results: Any) -> Any:
+        return results
+
+    def memory(self) -> float:
+        """Bytes that shards may stay in between rounds."""
+        return 0.0
+
+
+class There:
+    """Tasks on the workers of a client; results stay there until they are fetched."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def run(self, tasks: list[Any]) -> list[Any]:
+        return self.client.compute(tasks) if tasks else []
+
+    def fetch(self, results: Any) -> Any:
+        return self.client.gather(results)
+
+    def memory(self) -> float:
+        limits = self.client.run(_memory_limit)
+        return float("inf") if None in limits.values() else float(sum(limits.values()))
+
+
+def _memory_limit(dask_worker: Any) -> int | None:
+    return dask_worker.memory_manager.memory_limit or None
+
+
+def runner(client: Any) -> Here | There:
+    """The client given; else the one that is current; else this process."""
+    if client is None:
+        try:
+            client = optional("distributed", "dask").get_client()
+        except ValueError:
+            return Here()
+    if not hasattr(client, "gather"):
+        raise TypeError(f"client must be a dask.distributed.Client, got {type(client).__name__}.")
+    return There(client)
+
+
+def reduced(combine: Callable[..., Any], parts: list[Any]) -> Any:
+    """One task that combines all parts, by a tree whose shape depends on their number alone."""
+    while len(parts) > 1:
+        parts = [combine(parts[a : a + FAN_IN]) for a in range(0, len(parts), FAN_IN)]
+    return parts[0]

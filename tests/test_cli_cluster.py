@@ -1,0 +1,68 @@
+"""``paloma fit`` on a cluster."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import paloma
+from paloma.cli import app
+from paloma.distributed import fit
+
+pytest.importorskip("distributed")
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 3, 300)
+X = RNG.normal(size=(300, 4)) + 2 * np.eye(4)[Y]
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def files(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", Y)
+    return tmp_path
+
+
+def test_fit_on_a_scheduler(files, client):
+    pandas = pytest.importorskip("pandas")
+    names = list("abcd")
+    pandas.DataFrame(X, columns=names).assign(label=Y).to_parquet(files / "table.parquet")
+    common = ("--scheduler", client.scheduler.address, "--rounds", 2)
+    done = run("fit", files / "X.npy", "--labels", files / "y.npy", "-o", files / "a.paloma", "--json", *common)
+    report = json.loads(done.stdout)
+    assert [row["round"] for row in report["rounds"]] == [1, 2]
+    done = run("fit", files / "table.parquet", "-o", files / "b.paloma", "--checkpoint", files / "c.paloma", *common)
+    assert "round 2: loss" in done.stderr
+    assert "LODML, 3 classes, saved" in done.stderr
+    expected = fit(paloma.LODML(random_state=0), files / "X.npy", Y, rounds=2)
+    for name in ("a", "b"):
+        model = paloma.load(files / f"{name}.paloma")
+        np.testing.assert_array_equal(model.shared_, expected.shared_)
+    assert model.feature_names_in_.tolist() == names
+    assert model.columns_ == {"features": names, "label": "label"}
+    assert len(paloma.load(files / "c.paloma").rounds_) == 2
+
+
+@pytest.mark.long
+def test_fit_on_workers_of_its_own(files):
+    np.savetxt(files / "y.txt", Y, "%d")
+    run("fit", files / "X.npy", "--labels", files / "y.txt", "-o", files / "a.paloma", "--workers", 2, "--rounds", 1)
+    assert paloma.load(files / "a.paloma").n_updates_ > 0
+
+
+def test_what_cannot_be_is_said(files, client):
+    common = ("-o", files / "a.paloma", "--scheduler", client.scheduler.address)
+    refused = run("fit", files / "X.npy", *common, code=1)
+    assert "give them with --labels" in refused.stderr
+    refused = run("fit", files / "X.npy", "--drop", "a", "--prepare", "unit", *common, code=1)
+    assert "--drop, --prepare cannot go with --scheduler or --workers" in refused.stderr
+    (files / "rows.csv").write_text("a,label\n1,2\n")
+    assert "must be .npy or Parquet" in run("fit", files / "rows.csv", *common, code=1).stderr
+    assert "No such file" in run("fit", files / "none.npy", *common, code=1).stderr
+    assert "address of a scheduler, or a number" in run("fit", files / "X.npy", "--workers", 2, *common, code=1).stderr
