@@ -62,9 +62,10 @@ def connected(
             yield client
         return
     check.check_count("workers", workers)
+    loopback = "127.0.0.1:0"
     cluster = distributed.LocalCluster(
         n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", memory_limit=memory,
-        dashboard_address="127.0.0.1:0" if dashboard else None,
+        dashboard_address=loopback, worker_dashboard_address=loopback, scheduler_kwargs={"dashboard": dashboard},
     )  # fmt: skip
     with cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
