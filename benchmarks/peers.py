@@ -2,7 +2,8 @@
 
 ``make bench-peers`` builds their environment (.venv-peers) and runs this. Splits go there and linear maps come back as
 files; the vote is ours, the same for every method. Results are entered into the journal of ``paloma reproduce``.
-Environment: OUTPUT (folder of the journal, default paloma-paper), SETS, RUNS, PEERS_PYTHON, TIME_LIMIT (seconds a fit).
+Environment: OUTPUT (folder of the journal, default paloma-paper), SETS, RUNS, SEED (of the
+first run), PEERS_PYTHON, TIME_LIMIT (seconds a fit).
 """
 
 import os
@@ -108,7 +109,8 @@ def main() -> None:
     journal = Journal(Path(os.environ.get("OUTPUT", "paloma-paper")) / "journal.jsonl")
     names = os.environ.get("SETS", "letters,yaleb" if os.environ.get("PALOMA_DATA") else "letters").split(",")
     limit, body = float(os.environ.get("TIME_LIMIT", "1800")), []
-    for seed in range(int(os.environ.get("RUNS", "1"))):
+    first = int(os.environ.get("SEED", "0"))
+    for seed in range(first, first + int(os.environ.get("RUNS", "1"))):
         for name in names:
             for percent in SETS[name].percents:
                 with threadpool_limits(1):

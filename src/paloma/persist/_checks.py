@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from .._hedge import Hedge
+from .._joint import Modalities
 from .._locality import Labels
-from .._representation import Dense, DenseMetric, Projected
+from .._representation import Dense, DenseMetric, Index, Projected
 from .._representation.journal import Journal
 from .._search import LocalItems
 from ..estimators._model import DenseModel, Model, ProjectedModel
@@ -45,9 +47,11 @@ def _is(value: Any, dtypes: Any, *shape: int | None) -> bool:
 
 @check.register
 def _(value: Dense) -> None:
-    need(_is(value.start, _FLOATS, None, len(value.start)), "a start is no square matrix")
-    dtype, d = value.start.dtype, len(value.start)
-    need(_is(value.shared, dtype, d, d) and _is(value.stack, dtype, None, d, d), "matrices differ in size or type")
+    width = len(value.start) if value.symmetric else None
+    need(_is(value.start, _FLOATS, None, width), "a start is no matrix, or not square")
+    dtype, shape = value.start.dtype, value.start.shape
+    need(_is(value.shared, dtype, *shape) and _is(value.stack, dtype, None, *shape), "matrices differ in size or type")
+    need(_is(value.pending, np.float64, len(value.stack)), "the decay of matrices is no list of numbers")
     need(_is(value.slots, np.int32, None), "the classes of matrices are no list of numbers")
     need(type(value.n_slots) is int and 0 <= value.n_slots <= len(value.stack), "matrices are missing")
     used = value.slots[value.slots >= 0]
@@ -55,7 +59,8 @@ def _(value: Dense) -> None:
     need(all(a.flags.c_contiguous and a.flags.writeable for a in (value.shared, value.stack)), "matrices lie wrongly")
     if value.mean is not None:
         u, stack = value.mean
-        need(_is(u, dtype, d, d) and _is(stack, dtype, len(value.stack), d, d), "averages differ in size or type")
+        fits = _is(u, dtype, *shape) and _is(stack, dtype, len(value.stack), *shape)
+        need(fits, "averages differ in size or type")
 
 
 @check.register
@@ -85,6 +90,42 @@ def _(value: Projected) -> None:
         basis, now, mean = value.folded
         q = basis.shape[1]
         need(_is(basis, value.dtype, d, q) and len(now.start) == len(mean.start) == q, "folded parts do not fit")
+
+
+@check.register
+def _(value: Index) -> None:
+    n, m, pairs = len(value.held), len(value.kernels), value.pairs
+    need(_is(value.held, np.bool_, None) and _is(value.last, np.int64, n), "the support is no list of points")
+    need(n == 0 if value.points is None else len(value.points) == n, "the support has other points than it says")
+    need(_is(value.raw_selfs, np.float64, m, n), "kernel values of points are wrong")
+    need(_is(pairs.codes, np.int32, None) and (pairs.codes >= -1).all(), "the classes of pairs are wrong")
+    need(
+        all(_is(s, np.float64, m, len(pairs.codes)) for s in (pairs.steps, pairs.means)), "the steps of pairs are wrong"
+    )
+    for places in (pairs.anchors, pairs.candidates):
+        inside = _is(places, np.int64, len(pairs.codes)) and ((places >= 0) & (places < n)).all()
+        need(inside, "pairs name points that are not there")
+
+
+@check.register
+def _(value: Hedge) -> None:
+    need(_is(value.losses, np.float64, None) and np.isfinite(value.losses).all(), "losses are no list of numbers")
+    need(type(value.rounds) is int and value.rounds >= 0, "a counter is wrong")
+    need(_is(value._record, np.float64, len(value._when), len(value.losses)), "the record of weights is wrong")
+
+
+@check.register
+def _(value: Modalities) -> None:
+    sizes = [len(columns) for columns in value.columns]
+    need(
+        sizes and all(_is(c, (np.int64, np.int32), None) and (c >= 0).all() for c in value.columns), "columns are wrong"
+    )
+    need(len(value.factors) == len(value.hedge.losses) == len(sizes), "modalities differ in number")
+    if value.rank is None:
+        fits = [len(state.start) for state in value.states] == sizes
+    else:
+        fits = len(value.states) == 1 and value.states[0].start.shape[1] == sum(sizes)
+    need(fits, "matrices do not fit their columns")
 
 
 @check.register
