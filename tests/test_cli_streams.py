@@ -142,7 +142,7 @@ def test_a_second_ctrl_c_saves_nothing_half_learnt(files, monkeypatch):
 def test_ctrl_c_while_waiting_for_queries():
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb") as pipe:
-        timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+        timer = threading.Timer(0.2, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
         timer.start()
         with pytest.raises(KeyboardInterrupt):
             next(follow(pipe, 10, 30.0, Interrupt()))
