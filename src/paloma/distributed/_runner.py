@@ -41,6 +41,9 @@ class Here:
     def place(self, value: Any) -> Any:
         return value
 
+    def keep(self, tasks: list[Any]) -> list[Any]:
+        return self.run(tasks)
+
     def memory(self) -> float:
         """Bytes that shards may stay in between rounds."""
         return 0.0
@@ -57,6 +60,15 @@ class There:
 
     def fetch(self, results: Any) -> Any:
         return self.client.gather(results)
+
+    def keep(self, tasks: list[Any]) -> list[Any]:
+        """Results that are there before anything that takes them is asked for: tasks queued behind long ones hold up
+        one worker while another has nothing to do.
+        """
+        results = self.run(tasks)
+        with self.client.as_current():
+            optional("distributed", "dask").wait(results)
+        return results
 
     def place(self, value: Any) -> Any:
         """A value of the client's as the result of a task: unlike scattered data it survives its worker."""

@@ -34,7 +34,7 @@ class Survey:
             learner.feature_names_in_ = first.names
         learner._check_held(first.width)
         if _bytes(about) <= runner.memory() / 4:
-            shards = runner.run(shards)
+            shards = runner.keep(shards)
         return cls(learner, runner, shards, about, _jobs(learner, about, held_out))
 
     @property
