@@ -48,15 +48,22 @@ def dual_step(matrices, blocks, margin, C, step):
     return 0.5 * (low + high)
 
 
-def run(X, triplets, classes, lam, mu, C, step="pa1", margin=1.0, weights=None, U0=None, *, n_classes=None):
-    """The iterates after `triplets`, in order, each matrix by inverting M^-1 + tau A literally."""
+def run(X, triplets, classes, lam, mu, C, step="pa1", margin=1.0, weights=None, U0=None, *, n_classes=None, forget=0.0):
+    """The iterates after `triplets`, in order, each matrix by inverting M^-1 + tau A literally.
+
+    forget: before each triplet every M^-1 <- M0^-1 + (1 - forget) (M^-1 - M0^-1).
+    """
     X, classes = np.asarray(X, dtype=float), np.asarray(classes)
     n_classes = int(classes.max(initial=-1)) + 1 if n_classes is None else n_classes
     U, L = start(X.shape[1], n_classes, U0)
-    matrices = {None: U, **dict(enumerate(L))}
+    matrices, inverse = {None: U, **dict(enumerate(L))}, np.linalg.inv(U)
     taus, es = np.zeros(len(triplets)), np.zeros(len(triplets))
     caps = step_caps(C, weights, len(triplets))
     for t, (triplet, (i, j), Ct) in enumerate(zip(triplets, classes, caps, strict=True)):
+        if forget:
+            matrices = {
+                c: np.linalg.inv(inverse + (1 - forget) * (np.linalg.inv(M) - inverse)) for c, M in matrices.items()
+            }
         blocks = psi(X, triplet, i, j, lam, mu)
         es[t] = slope(matrices, blocks, margin, 0.0)
         taus[t] = dual_step(matrices, blocks, margin, Ct, step)

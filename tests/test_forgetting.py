@@ -5,6 +5,8 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import paloma
 from axes import (
@@ -23,6 +25,7 @@ from axes import (
 )
 from paloma._forgetting import horizon
 from reference import run
+from reference_logdet import run as run_logdet
 
 STREAM = fixed_stream()
 C = 0.3
@@ -140,3 +143,56 @@ def test_projection_inside_the_loop_is_refused(psd):
 def test_bad_shares_are_refused(forget):
     with pytest.raises(ValueError, match="forget must be a number"):
         paloma.LODML(forget=forget).fit(STREAM.X, STREAM.y)
+
+
+# --- LogDet: the inverses decay ---------------------------------------------------------------------------
+
+
+def logdet(**options):
+    return paloma.SLMOML(**{"scale": None, "n_epochs": 1, **options})
+
+
+def logdet_twin(classes, lam, step="pa1", **options):
+    return run_logdet(STREAM.X, STREAM.triplets, classes, lam, 1 - lam, C, step, n_classes=N_CLASSES, **options)
+
+
+@pytest.mark.parametrize("forget", [1e-6, 0.03, 0.9])
+@pytest.mark.parametrize("step", ["pa1", "pa2"])
+@pytest.mark.parametrize("lam", [0.0, 0.4, 1.0])
+def test_logdet_equals_explicit_decay_of_the_inverses(lam, step, forget):
+    start = np.diag(np.linspace(0.5, 2.0, STREAM.X.shape[1]))
+    expected = logdet_twin(STREAM.classes, lam, step, U0=start, forget=forget)
+    model = logdet(lam=lam, C=C, step=step, forget=forget, init=start)
+    assert_same(model.fit(STREAM.X, STREAM.y, triplets=STREAM.triplets), expected)
+    assert model.n_updates_ == np.sum(expected.tau > 0)
+    assert model.loss_ == pytest.approx(np.maximum(expected.e, 0).mean())
+
+
+@settings(max_examples=10, deadline=None)
+@given(cuts=st.lists(st.integers(0, len(STREAM.triplets)), max_size=6), labelled=st.booleans())
+def test_logdet_forgets_alike_in_any_calls(cuts, labelled):
+    y, classes = (STREAM.y, STREAM.classes) if labelled else (None, STREAM.class_free)
+    model = logdet(lam=0.4, C=C, forget=0.02)
+    for part in np.split(STREAM.triplets, sorted(cuts)):
+        model.partial_fit(STREAM.X, y, triplets=part)
+    assert_same(model, logdet_twin(classes, 0.4, forget=0.02))
+
+
+def test_logdet_forgets_what_is_not_repeated():
+    """A step on one class, then triplets of others without a step: its matrix is back at the start."""
+    X = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [9.0, 9.0], [9.0, 9.1], [40.0, 0.0]])
+    y = np.array([0, 0, 1, 2, 2, 3])
+    model = logdet(lam=0.5, C=1.0, forget=0.1).partial_fit(X, y, triplets=[[0, 1, 2]])
+    assert np.abs(model.local_[0] - np.eye(2)).max() > 0.01
+    model.partial_fit(X, y, triplets=[[3, 4, 5]] * 300)
+    assert model.n_updates_ == 1
+    assert relative(model.local_[0], np.eye(2)) < 1e-10
+    assert model._model.state.n_slots == 2  # classes without a step have no matrix
+
+
+@pytest.mark.parametrize(("dtype", "cap"), [(np.float64, 1e4), (np.float32, 1.0)])
+def test_logdet_stays_positive_definite(dtype, cap):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 6)).astype(dtype), rng.integers(0, 3, 200)
+    model = logdet(lam=0.5, C=cap, forget=1e-3).fit(X, y, triplets=rng.integers(0, 200, (20_000, 3)))
+    assert min(np.linalg.eigvalsh(M.astype(float))[0] for M in (model.shared_, *model.local_)) > 0

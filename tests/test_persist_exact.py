@@ -63,7 +63,7 @@ def cases(draw):
 
 def learner(name, parameters):
     kind = getattr(paloma, name)
-    known = set(kind._get_param_names()) - (set() if kind._linear else {"forget"})
+    known = set(kind._get_param_names()) - (set() if kind._decays else {"forget"})
     return kind(**{key: value for key, value in parameters.items() if key in known})
 
 

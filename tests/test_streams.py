@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import rbf_kernel
 
 import paloma
 from axes import LEARNERS, LOCAL, N_CLASSES, fixed_stream, learner, weights_of
@@ -101,6 +102,23 @@ def test_forgotten_classes(name, average):
         assert np.array_equal(model.local_[1], np.eye(X.shape[1]))
 
 
+@pytest.mark.parametrize("average", [True, False])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+@pytest.mark.parametrize("lam", [1.0, 0.4])
+def test_kernel_learners_forget_classes_too(lam, kernel, average):
+    """The forms of other classes stay; a forgotten class has those of one never seen: the shared part and the start."""
+    rows = rbf_kernel(X) if kernel == "precomputed" else X
+    model = paloma.OKS(kernel=kernel, lam=lam, average=average, random_state=0).fit(rows, Y)
+    before, unseen = model.pairwise_score(rows, rows, y=Y), model.pairwise_score(rows, rows, y=np.full(len(Y), 99))
+    model.forget_classes([1, 2])
+    assert list(model.classes_) == [0, 3]
+    after, gone = model.pairwise_score(rows, rows, y=Y), np.isin(Y, [1, 2])
+    assert relative(after[:, ~gone], before[:, ~gone]) < 1e-12
+    assert relative(after[:, gone], unseen[:, gone]) < 1e-12
+    assert list(model.partial_fit(rows, Y).classes_) == [0, 1, 2, 3]
+    assert list(model.forget_classes([0, 1, 2, 3]).classes_) == []
+
+
 def test_unknown_classes_cannot_be_forgotten():
     model = plain("LODML").fit(X, Y)
     with pytest.raises(ValueError, match=r"cannot forget \[7\]: not among classes_"):
@@ -192,7 +210,7 @@ def test_learners_of_another_geometry_refuse_what_they_cannot_do():
     class Curved(paloma.LODML):
         """Stands for a learner whose steps do not add up."""
 
-        _linear = False
+        _linear = _decays = False
 
     for parameters in ({"forget": 0.1}, {"regions": 2}):
         with pytest.raises(ValueError, match="only"):

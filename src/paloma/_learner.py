@@ -63,7 +63,7 @@ def learn(
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
     one, size = (parts.path or _path)(parts, stream, block)
-    if parts.forget:
+    if parts.forget and parts.path is None:
         one, size = forgetting(one), min(size, horizon(parts.forget))
     rhythm = [n for n in (parts.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally, begin = Tally(), perf_counter()

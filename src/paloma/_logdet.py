@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, lapack, qr
 
+from ._kernels.fading import fading_sweep
 from ._kernels.logdet import logdet_sweep
 from ._kernels.scratch import Scratch
 from ._learner import _aggressiveness, _gaps, _margins, _taus
@@ -37,6 +38,8 @@ INDEPENDENT = 1e-4
 def logdet_path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
     """How to learn a stretch of triplets, and how many at a time; see `paloma._learner.Parts`."""
     d = stream.X.shape[1]
+    if parts.forget:
+        return partial(_fading, scratch=Scratch()), DIRECT_CHUNK
     if block != "auto":
         return partial(_block, scratch=Scratch()), min(int(block), max(d // 2, 1))
     head = stream.triplets[:1024]
@@ -51,13 +54,33 @@ def logdet_path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callabl
 def _direct(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
     """Triplets start to stop on the matrices themselves, in float64; float32 ones are rounded once a call."""
     rows, codes, members = _pairs(parts, stream, start, stop, scratch)
-    slots, (n, d, _) = state.ensure(codes), state.stack.shape
+    before, slots, (n, d, _) = state.n_slots, state.ensure(codes), state.stack.shape
     rows, shared, stack = (array.astype(np.float64, copy=False) for array in (rows, state.shared, state.stack))
     local = stack.reshape(-1), np.arange(n) * d * d, np.full(n, d), slots
-    loss, updates, _ = _sweep(parts, stream, start, stop, members, rows, rows, shared, *local)
+    loss, updates, weight = _sweep(logdet_sweep, parts, stream, start, stop, members, rows, rows, shared, *local)
     if shared is not state.shared and updates:
         state.shared[...], state.stack[...] = shared, stack
+    state.release(before, codes, weight)
     return loss, updates
+
+
+def _fading(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
+    """Triplets start to stop on inverses, which decay towards that of the start."""
+    rows, codes, members = _pairs(parts, stream, start, stop, scratch)
+    before, slots = state.n_slots, state.ensure(codes)
+    matrices = state.shared, *state.stack[: state.n_slots]
+    inverses = np.array([_inverse(matrix) for matrix in matrices])
+    fading = rows.astype(np.float64, copy=False), inverses[0], inverses[1:], slots, _inverse(state.start), parts.forget
+    loss, updates, weight = _sweep(fading_sweep, parts, stream, start, stop, members, *fading)
+    for matrix, inverse in zip(matrices, inverses, strict=True):
+        matrix[...] = _inverse(inverse)
+    state.release(before, codes, weight)
+    return loss, updates
+
+
+def _inverse(matrix: Array) -> Array:
+    inverse = np.linalg.inv(matrix.astype(np.float64))
+    return (inverse + inverse.T) / 2
 
 
 def _block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
@@ -67,7 +90,7 @@ def _block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, sc
     classes = [(code, part, Span(state.local(code), rows[part])) for code, part in segments_of(codes) if code >= 0]
     coordinates, *local = _side_by_side(classes, len(rows))
     matrices = shared.coordinates, coordinates, shared.small.copy(), *local
-    loss, updates, weight = _sweep(parts, stream, start, stop, members, *matrices)
+    loss, updates, weight = _sweep(logdet_sweep, parts, stream, start, stop, members, *matrices)
     if not updates:
         return loss, updates
     try:
@@ -160,10 +183,12 @@ def _side_by_side(classes: list[tuple[int, slice, Span]], n: int) -> tuple[Array
     return coordinates, flat, np.cumsum(size * size) - size * size, size, slots
 
 
-def _sweep(parts: Parts, stream: Stream, start: int, stop: int, members: Array, *matrices: Array) -> Any:
+def _sweep(
+    loop: Callable[..., Any], parts: Parts, stream: Stream, start: int, stop: int, members: Array, *matrices: Any
+) -> Any:
     """(loss, updates, net step of each pair) of triplets start to stop."""
     weight = np.zeros(len(matrices[0]))
-    loss, updates = logdet_sweep(
+    loss, updates = loop(
         *matrices, members, parts.measure.norms(stream.X, stream.triplets[start:stop], stream.factor),
         _margins(parts, stream, start, stop), _aggressiveness(parts, stream, start, stop),
         parts.locality.lam, parts.locality.mu, parts.step.name == "pa2", _taus(stream, start, stop), weight,

@@ -20,7 +20,7 @@ class Parts:
     """A learner: one choice on each axis, and the numbers of the step; `forget` is 1 - g of `paloma._forgetting`.
 
     `path` chooses how a stretch of triplets is learnt, and how many at a time, where it is not one of those of
-    `paloma._learner` (LogDet steps, several modalities).
+    `paloma._learner` (LogDet steps, several modalities); it sees to forgetting by itself.
     """
 
     measure: Measure

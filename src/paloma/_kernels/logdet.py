@@ -40,11 +40,11 @@ def logdet_sweep(
         if lam > 0.0:
             _forms(U, rows[k], rows[b], work[0], work[1], shared)
             gap += lam * (shared[0] - shared[1])
-            p, q = _rates(shared, lam)
+            p, q = rates(shared, lam)
         if i == j and i >= 0:
             _forms(_matrix(flat, begin, size, i), local_rows[k], local_rows[b], work[2], work[3], local)
             gap += mu * (local[0] - local[1])
-            r, s = _rates(local, mu)
+            r, s = rates(local, mu)
         else:
             if i >= 0:
                 r = mu * _form(_matrix(flat, begin, size, i), local_rows[k], work[2])
@@ -128,7 +128,7 @@ def _matrix(flat, begin, size, slot):
 
 
 @inlined
-def _rates(form, weight):
+def rates(form, weight):
     """(p, q) times the weight, with p - q = alpha - beta and p q = alpha beta - gamma^2; the smaller by division."""
     s, product = form[0] - form[1], max(form[0] * form[1] - form[2] * form[2], 0.0)
     large = 0.5 * (abs(s) + math.sqrt(s * s + 4.0 * product))

@@ -236,6 +236,14 @@ class Index:
         self.pairs.steps[:, gone] = 0.0
         self.pairs.means[:, gone] = 0.0
 
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; pairs of a code without one become class-free: U keeps what it learnt."""
+        old, codes = self.pairs, self.pairs.codes.copy()
+        codes[codes >= 0] = new_codes[codes[codes >= 0]]
+        self.pairs, rows = Pairs.none(len(self.kernels)).joined(codes, old.anchors, old.candidates, len(self.held))
+        np.add.at(self.pairs.steps.T, rows, old.steps.T)
+        np.add.at(self.pairs.means.T, rows, old.means.T)
+
     # -- mixing ----------------------------------------------------------------------------------------------
 
     def fork(self) -> "Index":

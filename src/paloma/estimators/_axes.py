@@ -58,6 +58,7 @@ class DenseLearner(Learner):
     """Holds U and one L a class as dense d x d matrices."""
 
     _linear: ClassVar[bool] = True
+    _decays: ClassVar[bool] = True
 
     def _check_held(self, d: int) -> None:
         self._start(d, np.dtype(float), 1.0)
@@ -80,6 +81,7 @@ class ProjectedLearner(Learner):
 
     _sparse: ClassVar[bool] = True
     _linear: ClassVar[bool] = True
+    _decays: ClassVar[bool] = True
 
     def _check_held(self, d: int) -> None:
         if not isinstance(self.init, str):

@@ -75,6 +75,13 @@ class KernelModel(Model):
         self.state.close()
         self.passes = 0
 
+    def drop(self, new_codes: Array) -> None:
+        self.state.drop(new_codes)
+        if self.training is not None and self.training[1] is not None:
+            codes = self.training[1].copy()
+            codes[codes >= 0] = new_codes[codes[codes >= 0]]
+            self.training = (self.training[0], codes)
+
     def raw(self) -> Any:
         locality = Locality.shared() if self.parts is None else self.parts.locality
         return Coefficients(self.state, locality, len(self.labels), self.several)

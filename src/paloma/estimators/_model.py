@@ -88,9 +88,9 @@ class Model(ABC):
         self.drift.drop(new_codes)
         self.metric = self.balance = None
 
+    @abstractmethod
     def drop(self, new_codes: Array) -> None:
-        """Give class codes their new numbers in the matrices; -1 forgets a class."""
-        raise NotImplementedError(f"{type(self).__name__} cannot forget classes.")
+        """Give class codes their new numbers in what is held; -1 forgets a class."""
 
     def widen(self, d: int) -> None:
         """Take more features, which were 0 so far."""

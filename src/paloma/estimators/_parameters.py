@@ -55,9 +55,10 @@ class Parameters(BaseEstimator):
     _common: ClassVar[str] = COMMON
     _measure: ClassVar[Measure]
     _sparse: ClassVar[bool] = False
-    # Whether a step adds pair features to matrices in the space of X; then parameters can decay, pairs are triplets
-    # with a null candidate, and rows can belong to regions. A representation says so.
+    # Whether a step adds pair features to matrices in the space of X; then pairs are triplets with a null candidate
+    # and rows can belong to regions. A representation says so, and whether what it holds can decay.
     _linear: ClassVar[bool] = False
+    _decays: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -93,7 +94,7 @@ class Parameters(BaseEstimator):
         if not self._measure.symmetric and psd.word not in ("never", "end"):
             raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")
         check.check_real("forget", self.forget, 0.0, 0.999)
-        if self.forget and not self._linear:
+        if self.forget and not self._decays:
             raise ValueError(f"{check.name_of(self)} cannot forget: it takes forget=0 only.")
         if self.forget and psd.word not in ("never", "end"):
             raise ValueError(f"forget={self.forget} goes with psd='never' or 'end', got psd={self.psd!r}: decay "

@@ -38,7 +38,8 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
     another algorithm). The local version is this library's own.
 
     Of the parameters that all learners share, `step` takes "pa1" and "pa2" alone, `psd` "never" or "end", which come to
-    the same here, and `init` must be positive definite.
+    the same here, and `init` must be positive definite. `forget` lets the inverses decay towards that of the start,
+    M^-1 <- M_0^-1 + g (M^-1 - M_0^-1), g = 1 - forget: exact, and O(d^3) a triplet.
 
     Parameters
     ----------
