@@ -220,10 +220,11 @@ class Dense:
             self._stale.add(slot)
 
     def settle(self) -> None:
-        """Make the matrices that learning touched whole again."""
+        """Make the matrices that learning touched, and their averages, whole again."""
         if self.symmetric:
-            for slot in self._stale:
-                mirror_upper(self.shared if slot < 0 else self.stack[slot])
+            for shared, stack in ((self.shared, self.stack), *((self.mean,) if self.mean else ())):
+                for slot in self._stale:
+                    mirror_upper(shared if slot < 0 else stack[slot])
         self._stale.clear()
 
     def _forms(self, matrix: Array, left: Array, right: Array, scratch: Scratch) -> Array:
@@ -266,7 +267,6 @@ class Dense:
 
     def average(self, rate: float) -> None:
         """Move the averaged iterates towards the current ones; the first call with rate 1 starts them."""
-        self.settle()
         self.catch_up()
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
