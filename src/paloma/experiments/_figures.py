@@ -3,12 +3,14 @@
 import io
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from .._optional import optional
 from ._curve import INK, KINDS, PALE, STYLES
+from ._plan import FIG5_AXES
 from ._tables import Results, accuracies
 from .paper import SETS
 
@@ -83,19 +85,19 @@ def fig4(results: Results, names: tuple[str, str]) -> Any:
 
 
 def fig5(results: Results) -> Any:
-    """One panel for each data set and axis, a line for each learner."""
-    panels = [(data, axis) for data in SETS.values() for axis in ("lam", "kappa")]
-    panels = [(data, axis) for data, axis in panels if results.of("fig5", set=data.name, axis=axis)]
-    if not panels:
+    """A row of panels for each data set, a column for each axis and training share, a line for each learner."""
+    rows = [data for data in SETS.values() if results.of("fig5", set=data.name)]
+    if not rows:
         return None
-    figure, axes = _axes(1, len(panels), 3.2)
-    for ax, (data, axis) in zip(axes[0], panels, strict=True):
+    figure, axes = _axes(len(rows), len(FIG5_AXES))
+    for (row, data), (column, (axis, percent)) in product(enumerate(rows), enumerate(FIG5_AXES)):
+        ax = axes[row][column]
         for method, colour in LINES.items():
-            runs = results.of("fig5", set=data.name, axis=axis, method=method)
+            runs = results.of("fig5", set=data.name, axis=axis, percent=percent, method=method)
             if runs:
                 mean = 100 * np.mean([run["accuracy"] for run in runs], axis=0)
                 ax.plot(runs[0]["values"], mean, color=colour, marker="o", markersize=4, linewidth=2, label=method)
-        ax.set_title(data.title, loc="left", fontsize=10, color=INK)
+        ax.set_title(f"{data.title} {percent} %", loc="left", fontsize=10, color=INK)
         ax.set_xlabel("lam (C fixed)" if axis == "lam" else "kappa (C′ fixed)", color=INK)
         _tidy(ax)
     axes[0][0].set_ylabel("3-NN accuracy, %", color=INK)
