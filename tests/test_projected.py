@@ -35,6 +35,7 @@ def test_a_square_orthogonal_projection_is_the_dense_learner(dense, name, averag
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
     monkeypatch.setattr(projected, "random_projection", lambda *_: turn)
     monkeypatch.setattr(paloma.estimators._model, "spanning", lambda *_: None)
+    monkeypatch.setattr(projected.Projected, "deflate", lambda *_: None)
     triplets = paloma.triplets.targets_impostors(DIGITS, Y, random_state=0)
     full = getattr(paloma, dense)(C=0.01, average=average, random_state=0).fit(DIGITS, Y, triplets=triplets)
     model = getattr(paloma, name)(C=0.01, average=average, random_state=0, n_components=d - 1, max_journal=None)
@@ -43,6 +44,34 @@ def test_a_square_orthogonal_projection_is_the_dense_learner(dense, name, averag
     assert relative(model.shared_, full.shared_) < 1e-12
     assert relative(model.local_, full.local_) < 1e-12
     assert relative(model.metric_matrix(3), full.metric_matrix(3)) < 1e-10
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "sparse"])
+def test_projections_of_similarities_keep_what_rows_have_in_common(kind):
+    """Half of R spans the strongest directions, the rest is off them, and R R^T is the identity on average."""
+    rng = np.random.default_rng(0)
+    rows = 5.0 + rng.normal(size=(400, 60))  # most of a row's length is common to all
+    states = [projected.Projected(60, 20, rows.dtype, False, kind, seed) for seed in range(400)]
+    errors = []
+    for deflated in (False, True):
+        for state in states if deflated else ():
+            state.deflate(rows)
+        seen = states[0].project(rows)
+        errors.append(np.abs(seen @ seen.T - rows @ rows.T).mean())
+    assert errors[1] < errors[0] / 5
+    for state in states[:3]:
+        strong, rest = state.map[:, :10], state.map[:, 10:]
+        assert np.allclose(strong.T @ strong, np.eye(10))
+        assert np.abs(strong.T @ rest).max() < 1e-12
+    assert np.abs(np.mean([state.map @ state.map.T for state in states], axis=0) - np.eye(60)).max() < 0.15
+
+
+@pytest.mark.parametrize("rows", [np.zeros((7, 60)), np.full((1, 60), 1e150), np.full((3, 60), 1e-200)])
+def test_few_or_odd_rows_project_as_well(rows):
+    state = projected.Projected(60, 20, rows.dtype, False, "gaussian", 0)
+    state.deflate(rows)
+    assert state.map.shape == (60, 20)
+    assert np.isfinite(state.map).all()
 
 
 @pytest.mark.parametrize(("dense", "name"), PAIRS)

@@ -76,6 +76,19 @@ class Projected:
     def d(self) -> int:
         return int(self.map.shape[0])
 
+    def deflate(self, X: Any) -> None:
+        """Half of the columns of R become the strongest directions of X, the others stay random; E[R R^T] = I still.
+
+        The error of <x, y> under R grows with |x| |y|. Rows of a similarity have most of their length in common, which
+        then costs nothing; differences of rows, which a distance is about, gain nothing by it.
+        """
+        R = self.map.toarray() if sp.issparse(self.map) else self.map
+        m, strong = R.shape[1], min(R.shape[1] // 2, X.shape[0] // 2)
+        inside = np.asarray(X @ R[:, :strong])
+        basis, _ = np.linalg.qr(X.T @ (inside / max(np.abs(inside).max(initial=0.0), np.finfo(self.dtype).tiny)))
+        rest = np.sqrt(m / (m - strong)) * R[:, strong:]
+        self.map = np.hstack([basis, rest - basis @ (basis.T @ rest)]).astype(self.dtype)
+
     def project(self, X: Any) -> Array:
         """Rows in the m dimensions that learning sees."""
         out = X @ self.map

@@ -67,12 +67,13 @@ def same_everywhere(learner: Learner) -> bool:
 def begin(learner: Learner, labels: Labels, scale: Any, rows: Any, triplets: Array, n_triplets: int) -> Learner:
     """A clone at its start, with the scale that all shards share.
 
-    rows, triplets : of one shard, for kernels, which take their gain from them; n_triplets : of all shards.
+    rows, triplets : of one shard: kernels take their gain from them, projections of similarities strong directions;
+    n_triplets : of all shards.
     """
     model = learner._new_model(labels, learner._generator(), Reservoir(learner.reservoir_size), scale)
     model.sparse, model.from_labels = sp.issparse(rows), True
     if not isinstance(learner, KernelLearner):
-        rows, triplets = rows[:0], np.broadcast_to(np.int64(0), (n_triplets, 3))  # their number alone matters
+        triplets = np.broadcast_to(np.int64(0), (n_triplets, 3))  # their number alone matters
     learner._model = model.begin(lambda s: learner._start(rows.shape[1], rows.dtype, s), rows, triplets)
     learner._publish()
     return learner

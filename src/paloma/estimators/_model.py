@@ -211,6 +211,8 @@ class ProjectedModel(Model):
         basis = spanning(X, self.state.project(X), X.dtype) if self.whole and n else None
         if basis is not None:
             self.state = Projected(*arguments, basis=basis)
+        elif not self.symmetric:
+            self.state.deflate(X)
         return self
 
     @property
