@@ -81,6 +81,13 @@ def test_frames_names_and_read_only_arrays(kind):
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
+def test_attributes_where_nothing_was_learnt(kind):
+    model = kind(random_state=0).fit(np.zeros((6, 2)), [0, 0, 0, 1, 1, 1])
+    assert model.n_updates_ == 0
+    assert model.local_.shape == (2 if hasattr(model, "lam") else 0, *model.shared_.shape)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_pickle_goes_on_exactly(kind):
     model = kind(random_state=0).partial_fit(X[::2], Y[::2])
     copy = pickle.loads(pickle.dumps(model))
