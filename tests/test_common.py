@@ -81,6 +81,19 @@ def test_frames_names_and_read_only_arrays(kind):
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
+def test_points_need_no_names(kind):
+    """A warning about names that points (n, 2, d) and (n, 3, d) cannot have would be one nobody can heed."""
+    model = kind(random_state=0).fit(pd.DataFrame(X, columns=["a", "b", "c", "d"]), Y)
+    triplets = X[[[0, 1, 60], [70, 60, 140]]]
+    assert model.pair_score(triplets[:, :2]).shape == (2,)
+    assert 0 <= model.triplet_score(None, triplets) <= 1
+    model.partial_fit(None, triplets=triplets)
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="features"):
+        model.pair_score(triplets[:, :2, :3])
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_attributes_where_nothing_was_learnt(kind):
     model = kind(random_state=0).fit(np.zeros((6, 2)), [0, 0, 0, 1, 1, 1])
     assert model.n_updates_ == 0

@@ -33,29 +33,43 @@ def name_of(estimator: Any) -> str:
     return type(estimator).__name__
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only where conversion must."""
-    return _rows(estimator, X, reset, [np.float64, np.float32])
+def check_rows(estimator: Any, X: Any, *, reset: bool, named: bool = True) -> Any:
+    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only where conversion must.
+
+    named=False: X are the points of triplets or pairs, whose columns can have no names to compare.
+    """
+    return _rows(estimator, X, reset, [np.float64, np.float32], named)
 
 
-def check_queries(estimator: Any, X: Any, dtype: Any) -> Any:
+def check_queries(estimator: Any, X: Any, dtype: Any, *, named: bool = True) -> Any:
     """Rows for a fitted estimator, in the precision it learnt in."""
-    return _rows(estimator, X, False, dtype)
+    return _rows(estimator, X, False, dtype, named)
 
 
-def _rows(estimator: Any, X: Any, reset: bool, dtype: Any) -> Any:
+def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
     sparse = get_tags(estimator).input_tags.sparse
     if sp.issparse(X) and not sparse:
         raise TypeError(
             f"{name_of(estimator)} does not take sparse input. OASIS, LOSL, L2OSL and L2ODML do; or pass X.toarray()."
         )
-    rows = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", accept_sparse="csr" if sparse else False)
+    wanted = {"dtype": dtype, "order": "C", "accept_sparse": "csr" if sparse else False}
+    if named or reset:
+        rows = validate_data(estimator, X, reset=reset, **wanted)
+    else:
+        rows = check_array(X, estimator=estimator, input_name="X", **wanted)
+        _check_width(estimator, rows)
     if not sp.issparse(rows):
         return read_only(rows)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
+
+
+def _check_width(estimator: Any, rows: Any) -> None:
+    width, wanted = rows.shape[1], estimator.n_features_in_
+    if width != wanted:
+        raise ValueError(f"X has {width} features, but {name_of(estimator)} is expecting {wanted} features as input.")
 
 
 def of_kind(rows: Any, sparse: bool) -> Any:

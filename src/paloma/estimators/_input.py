@@ -37,7 +37,8 @@ def checked(
         raise ValueError(f"{who}: give triplets or pairs, not both in one call.")
     if pairs is not None and not learner._linear:
         raise ValueError(f"{who} does not learn from pairs; give triplets.")
-    if X is None:
+    points = X is None
+    if points:
         if triplets is None and pairs is None:
             raise ValueError(f"{who} needs X, or triplets as points (n, 3, d), or pairs as points (n, 2, d).")
         if pairs is None:
@@ -45,7 +46,7 @@ def checked(
         else:
             X, pairs = check.check_points(learner, pairs, 2)
         y = None if y is None else np.asarray(y).reshape(-1)
-    X = check.check_rows(learner, X, reset=reset)
+    X = check.check_rows(learner, X, reset=reset, named=not points)
     if y is None and triplets is None and pairs is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None. Give labels, triplets or pairs.")
     if y is not None:

@@ -26,9 +26,9 @@ class Scoring:
         averaged = self.average is not False  # type: ignore[attr-defined]
         return self._model.readout(self._parts(), averaged, self.project)  # type: ignore[attr-defined]
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: Any, *, named: bool = True) -> Any:
         check_is_fitted(self)
-        return check.check_queries(self, X, self._model.dtype)
+        return check.check_queries(self, X, self._model.dtype, named=named)
 
     def _codes_of(self, y: Any, n: int, what: str) -> Array:
         """Codes of candidates' labels: a class never seen is UNSEEN, no labels at all SHARED."""
@@ -64,7 +64,7 @@ class Scoring:
         else:
             if array.ndim != 3 or array.shape[1] != 2:
                 raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
-            flat = self._rows(array.reshape(-1, array.shape[2]))
+            flat = self._rows(array.reshape(-1, array.shape[2]), named=False)
             left, right = flat[0::2], flat[1::2]
         return self._values(left, right, self._candidates(right, y, "pairs"))
 
@@ -135,9 +135,10 @@ class Scoring:
 
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked right (positive nearer than negative); a tie counts as wrong."""
-        if X is None:
+        points = X is None
+        if points:
             X, triplets = check.check_points(self, triplets)
-        rows = self._rows(X)
+        rows = self._rows(X, named=not points)
         array = check.check_triplets(self, triplets, rows.shape[0])
         codes = self._candidates(rows, None if y is None else np.ravel(y), "rows of X")
         return self._ranked_right(rows, array, codes[array[:, 1:]])
