@@ -10,7 +10,7 @@ import paloma
 from axes import GLOBAL
 from axes import LEARNERS as BY_MEASURE
 
-LEARNERS = [*BY_MEASURE, "OKS", "OMKS", "SLMOML"]
+LEARNERS = [*BY_MEASURE, "L2ODML", "L2OSL", "OKS", "OMDML", "OMKS", "SLMOML"]
 N, D = 24, 4
 RNG = np.random.default_rng(8)
 Y = np.arange(N) % 3
