@@ -191,6 +191,15 @@ def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
         )
 
 
+def check_units(estimator: Any, scale: float, dtype: Any) -> None:
+    """Refuse rows so small that a metric in their units, about 1 / scale^2, would overflow."""
+    if not scale > 10.0 / np.sqrt(float(np.finfo(dtype).max)):
+        raise ValueError(
+            f"{name_of(estimator)}: differences in X are too small, about {scale:.0e}: the metric in these units would "
+            f"overflow {dtype}. Multiply the data by a constant{', or use float64' if dtype == np.float32 else ''}."
+        )
+
+
 def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False) -> None:
     """A real number in [low, high], or (low, high]."""
     ok = isinstance(value, Real) and value is not True and value is not False and low <= float(value) <= high
