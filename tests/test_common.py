@@ -70,6 +70,18 @@ def test_float32_stays_float32(kind):
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
+def test_scores_of_float32_are_float32(kind):
+    rows = X.astype(np.float32)
+    model, double = (kind(random_state=0).fit(data, Y) for data in (rows, X))
+    pairs = rows[:10].reshape(5, 2, 4)
+    for ask in ("pair_score", "pair_distance") if kind in DISTANCES else ("pair_score",):
+        assert getattr(model, ask)(pairs).dtype == np.float32
+        assert getattr(double, ask)(pairs).dtype == np.float64
+    assert model.pairwise_score(rows, rows, Y).dtype == np.float32
+    assert double.pairwise_score(X, X, Y).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_frames_names_and_read_only_arrays(kind):
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frozen = X.copy()

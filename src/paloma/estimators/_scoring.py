@@ -51,6 +51,10 @@ class Scoring:
         """Larger is more similar: minus the signed root of a squared distance, or the bilinear value."""
         return -np.sign(values) * np.sqrt(np.abs(values)) if self._measure.symmetric else values
 
+    def _as_learnt(self, values: Array) -> Array:
+        """Sums are taken in float64; what leaves is in the precision of the rows: float32 stays float32."""
+        return values.astype(self._model.dtype, copy=False)
+
     def _pair_values(self, pairs: Any, y: Any, X: Any) -> Array:
         check_is_fitted(self)
         array = np.asarray(pairs)
@@ -83,7 +87,7 @@ class Scoring:
         pairs : (n, 2, d) points (query, candidate), or (n, 2) row numbers of X.
         y : classes of the candidates; None uses the shared part by itself. Global learners ignore it.
         """
-        return self._scores(self._pair_values(pairs, y, X))
+        return self._as_learnt(self._scores(self._pair_values(pairs, y, X)))
 
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.
@@ -106,7 +110,7 @@ class Scoring:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         metric, rows = self._metric(), self._rows(X)
         values = items_of(metric, rows, self._candidates(rows, y, "rows of X")).all_values(self._rows(Q))
-        return self._scores(values if self._measure.symmetric else -values)
+        return self._as_learnt(self._scores(values if self._measure.symmetric else -values))
 
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None the shared U by itself.
