@@ -89,6 +89,7 @@ CALLS = {  # what is given to fit and to partial_fit: (X, y, keywords), error, m
     "X of words": ((np.full((N, D), "a"), Y, {}), KIND, r"(?i)convert|numeric|string|dtype"),
     "nan in points": ((None, None, {"triplets": spoilt(POINTS, np.nan, (-1, -1, -1))}), ValueError, NAN),
     "inf in points": ((None, None, {"triplets": spoilt(POINTS, np.inf, (-1, -1, -1))}), ValueError, INFINITE),
+    "a class a triplet": ((None, Y[T[:, 1]], {"triplets": POINTS}), ValueError, r"class of each, \(20, 3\)"),
     "pairs of points": ((None, None, {"triplets": POINTS[:, :2]}), ValueError, SHAPE),
     "weight negative": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, -1)}), ValueError, WEIGHT),
     "weight nan": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, np.nan)}), ValueError, WEIGHT),

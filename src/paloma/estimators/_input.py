@@ -45,7 +45,7 @@ def checked(
             X, triplets = check.check_points(learner, triplets)
         else:
             X, pairs = check.check_points(learner, pairs, 2)
-        y = None if y is None else np.asarray(y).reshape(-1)
+        y = None if y is None else _classes_of_points(who, y, triplets if pairs is None else pairs)
     X = check.check_rows(learner, X, reset=reset, named=not points)
     if y is None and triplets is None and pairs is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None. Give labels, triplets or pairs.")
@@ -69,3 +69,11 @@ def checked(
     if not reset:
         learner._check_more_rows(X)
     return Checked(X, y, triplets, pairs, targets, weight)
+
+
+def _classes_of_points(who: str, y: Any, numbers: Array) -> Array:
+    """A class for each point of triplets or pairs, one after another as the points are."""
+    labels = np.asarray(y)
+    if labels.size != numbers.size:
+        raise ValueError(f"{who}: for points y must hold the class of each, {numbers.shape}; got shape {labels.shape}.")
+    return labels.reshape(-1)
