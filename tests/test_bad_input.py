@@ -10,7 +10,7 @@ import paloma
 from axes import GLOBAL
 from axes import LEARNERS as BY_MEASURE
 
-LEARNERS = [*BY_MEASURE, "OKS", "OMKS", "SLMOML"]
+LEARNERS = [*BY_MEASURE, "L2ODML", "L2OSL", "OKS", "OMDML", "OMKS", "SLMOML"]
 N, D = 24, 4
 RNG = np.random.default_rng(8)
 Y = np.arange(N) % 3
@@ -89,6 +89,7 @@ CALLS = {  # what is given to fit and to partial_fit: (X, y, keywords), error, m
     "X of words": ((np.full((N, D), "a"), Y, {}), KIND, r"(?i)convert|numeric|string|dtype"),
     "nan in points": ((None, None, {"triplets": spoilt(POINTS, np.nan, (-1, -1, -1))}), ValueError, NAN),
     "inf in points": ((None, None, {"triplets": spoilt(POINTS, np.inf, (-1, -1, -1))}), ValueError, INFINITE),
+    "a class a triplet": ((None, Y[T[:, 1]], {"triplets": POINTS}), ValueError, r"class of each, \(20, 3\)"),
     "pairs of points": ((None, None, {"triplets": POINTS[:, :2]}), ValueError, SHAPE),
     "weight negative": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, -1)}), ValueError, WEIGHT),
     "weight nan": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, np.nan)}), ValueError, WEIGHT),
@@ -185,6 +186,14 @@ def test_parameters_are_refused(name, param, value, method):
     assert_refused(fitted(name), call, KIND, rf"\b{param}\b")
 
 
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name != "SLMOML"])
+def test_a_logistic_step_needs_a_bound(name):
+    def call(model):
+        model.set_params(step="logistic", C=np.inf).fit(X, Y)
+
+    assert_refused(fitted(name), call, ValueError, r"\bC\b.*finite")
+
+
 @pytest.mark.parametrize("init", [np.eye(D + 1), np.ones(D), np.full((D, D), np.nan)], ids=["size", "1-D", "nan"])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_start_is_refused(name, init):
@@ -239,6 +248,15 @@ def test_overflow_in_float32_and_under_a_frozen_scale(name):
     with pytest.raises(ValueError, match=LARGE):
         getattr(paloma, name)(scale=None).fit(huge, Y, triplets=T)
     assert_refused(fitted(name), lambda model: model.partial_fit(X * 1e200, Y), ValueError, LARGE)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in ("OKS", "OMKS")])
+def test_units_too_small_for_float32(name):
+    """M in the units of X is about 1 / scale^2, and was infinite."""
+    tiny = (X * 1e-20).astype(np.float32)
+    with pytest.raises(ValueError, match=r"too small.*float64"):
+        getattr(paloma, name)().fit(tiny, Y)
+    assert np.isfinite(getattr(paloma, name)().fit(tiny.astype(float), Y).metric_matrix()).all()
 
 
 # --- the classifier -------------------------------------------------------------------------------------

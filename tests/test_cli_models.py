@@ -219,6 +219,13 @@ def test_wrong_options_of_fit(arguments, message, files):
     assert not model.exists()
 
 
+@pytest.mark.parametrize(("place", "message"), [("nowhere/model.paloma", "there is no folder"), (".", "is a folder")])
+def test_where_to_write_is_asked_before_anything_is_learnt(place, message, files, monkeypatch):
+    monkeypatch.setattr(paloma.LODML, "fit", lambda *_, **__: pytest.fail("learnt first"))
+    found = run("fit", files[0], "-o", files[0].parent / place, code=2)
+    assert message in " ".join(found.output.replace("│", " ").split())
+
+
 def test_a_damaged_model(files):
     train, test, model = files
     run("fit", train, "-o", model, "-q")

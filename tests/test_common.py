@@ -70,6 +70,18 @@ def test_float32_stays_float32(kind):
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
+def test_scores_of_float32_are_float32(kind):
+    rows = X.astype(np.float32)
+    model, double = (kind(random_state=0).fit(data, Y) for data in (rows, X))
+    pairs = rows[:10].reshape(5, 2, 4)
+    for ask in ("pair_score", "pair_distance") if kind in DISTANCES else ("pair_score",):
+        assert getattr(model, ask)(pairs).dtype == np.float32
+        assert getattr(double, ask)(pairs).dtype == np.float64
+    assert model.pairwise_score(rows, rows, Y).dtype == np.float32
+    assert double.pairwise_score(X, X, Y).dtype == np.float64
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
 def test_frames_names_and_read_only_arrays(kind):
     frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
     frozen = X.copy()
@@ -78,6 +90,26 @@ def test_frames_names_and_read_only_arrays(kind):
     assert list(models[1].feature_names_in_) == ["a", "b", "c", "d"]
     for model in models[1:]:
         np.testing.assert_array_equal(model.shared_, models[0].shared_)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_points_need_no_names(kind):
+    """A warning about names that points (n, 2, d) and (n, 3, d) cannot have would be one nobody can heed."""
+    model = kind(random_state=0).fit(pd.DataFrame(X, columns=["a", "b", "c", "d"]), Y)
+    triplets = X[[[0, 1, 60], [70, 60, 140]]]
+    assert model.pair_score(triplets[:, :2]).shape == (2,)
+    assert 0 <= model.triplet_score(None, triplets) <= 1
+    model.partial_fit(None, triplets=triplets)
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    with pytest.raises(ValueError, match="features"):
+        model.pair_score(triplets[:, :2, :3])
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_attributes_where_nothing_was_learnt(kind):
+    model = kind(random_state=0).fit(np.zeros((6, 2)), [0, 0, 0, 1, 1, 1])
+    assert model.n_updates_ == 0
+    assert model.local_.shape == (2 if hasattr(model, "lam") else 0, *model.shared_.shape)
 
 
 @pytest.mark.parametrize("kind", LEARNERS)

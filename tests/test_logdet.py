@@ -289,6 +289,19 @@ def test_what_has_no_derivation_is_refused(params, match):
     np.testing.assert_array_equal(model.shared_, before)
 
 
+@pytest.mark.parametrize("size", [1e10, 1e30, 1e60])
+def test_rows_beyond_what_a_step_can_hold_are_refused(size):
+    """Up to a norm of 1e70 other learners take them; here the inverse grows by C |a|^2, and M was NaN."""
+    model = learner(C=1.0).fit(STREAM.X, STREAM.y, triplets=STREAM.triplets)
+    before = model.shared_
+    for method in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match="too large"):
+            method(STREAM.X * size, STREAM.y, triplets=STREAM.triplets)
+        np.testing.assert_array_equal(model.shared_, before)
+    scaled = SLMOML(random_state=0).partial_fit(STREAM.X[:1] * size, STREAM.y[:1])
+    assert np.isfinite(scaled.partial_fit(STREAM.X * size, STREAM.y).shared_).all()
+
+
 def test_it_starts_where_it_is_told():
     """init is in the units of X, whatever the scale."""
     init = np.diag([1.0, 2, 3, 4, 5, 6])

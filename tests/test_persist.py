@@ -195,8 +195,11 @@ def test_not_fitted(path):
 
 
 def test_files_that_are_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        paloma.load(tmp_path / "none.paloma")
+    for kind in (FileNotFoundError, ModelFileError):
+        with pytest.raises(kind, match=r"no model file .*none\.paloma"):
+            paloma.load(tmp_path / "none.paloma")
+    with pytest.raises(ModelFileError, match="is a folder"):
+        paloma.load(tmp_path)
     with pytest.raises(FileNotFoundError):
         paloma.save(paloma.ODML().fit(X, Y), tmp_path / "none" / "model.paloma")
     (tmp_path / "empty").touch()

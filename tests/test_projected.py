@@ -205,4 +205,7 @@ def test_clear_refusals():
     model = paloma.L2ODML(random_state=0, n_components=20).fit(wide, y)
     with pytest.raises(ValueError, match="100000 x 100000 metric matrix is too large"):
         model.metric_matrix()
+    for raw in ("shared_", "local_"):
+        with pytest.raises(ValueError, match="100000 x 100000 metric matrix is too large"):
+            getattr(model, raw)
     assert np.isfinite(model.pairwise_score(wide[:5], wide, y)).all()

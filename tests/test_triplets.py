@@ -173,6 +173,16 @@ def test_bad_rows_are_refused(X):
         targets_impostors(X, [0, 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [*((name, bad) for name in ("n_targets", "n_impostors") for bad in (0, -1, 1.5, "all")),
+     *(("impostor_margin", bad) for bad in (-1.0, np.nan, "wide"))],
+)  # fmt: skip
+def test_bad_settings_are_refused(name, value):
+    with pytest.raises(ValueError, match=name):
+        targets_impostors(*problem(SIZES["even"]), **{name: value})
+
+
 # --- random triplets -------------------------------------------------------------------------------------
 
 

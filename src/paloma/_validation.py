@@ -33,29 +33,43 @@ def name_of(estimator: Any) -> str:
     return type(estimator).__name__
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only where conversion must."""
-    return _rows(estimator, X, reset, [np.float64, np.float32])
+def check_rows(estimator: Any, X: Any, *, reset: bool, named: bool = True) -> Any:
+    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only where conversion must.
+
+    named=False: X are the points of triplets or pairs, whose columns can have no names to compare.
+    """
+    return _rows(estimator, X, reset, [np.float64, np.float32], named)
 
 
-def check_queries(estimator: Any, X: Any, dtype: Any) -> Any:
+def check_queries(estimator: Any, X: Any, dtype: Any, *, named: bool = True) -> Any:
     """Rows for a fitted estimator, in the precision it learnt in."""
-    return _rows(estimator, X, False, dtype)
+    return _rows(estimator, X, False, dtype, named)
 
 
-def _rows(estimator: Any, X: Any, reset: bool, dtype: Any) -> Any:
+def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
     sparse = get_tags(estimator).input_tags.sparse
     if sp.issparse(X) and not sparse:
         raise TypeError(
             f"{name_of(estimator)} does not take sparse input. OASIS, LOSL, L2OSL and L2ODML do; or pass X.toarray()."
         )
-    rows = validate_data(estimator, X, reset=reset, dtype=dtype, order="C", accept_sparse="csr" if sparse else False)
+    wanted = {"dtype": dtype, "order": "C", "accept_sparse": "csr" if sparse else False}
+    if named or reset:
+        rows = validate_data(estimator, X, reset=reset, **wanted)
+    else:
+        rows = check_array(X, estimator=estimator, input_name="X", **wanted)
+        _check_width(estimator, rows)
     if not sp.issparse(rows):
         return read_only(rows)
     if not rows.has_canonical_format:
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
+
+
+def _check_width(estimator: Any, rows: Any) -> None:
+    width, wanted = rows.shape[1], estimator.n_features_in_
+    if width != wanted:
+        raise ValueError(f"X has {width} features, but {name_of(estimator)} is expecting {wanted} features as input.")
 
 
 def of_kind(rows: Any, sparse: bool) -> Any:
@@ -174,6 +188,15 @@ def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
         raise ValueError(
             f"{name_of(estimator)}: values in X are too large, a step would overflow (largest row norm about "
             f"{largest:.0e} in scaled units, limit {_LARGEST[X.dtype.itemsize]:.0e} for {X.dtype}). Scale the data."
+        )
+
+
+def check_units(estimator: Any, scale: float, dtype: Any) -> None:
+    """Refuse rows so small that a metric in their units, about 1 / scale^2, would overflow."""
+    if not scale > 10.0 / np.sqrt(float(np.finfo(dtype).max)):
+        raise ValueError(
+            f"{name_of(estimator)}: differences in X are too small, about {scale:.0e}: the metric in these units would "
+            f"overflow {dtype}. Multiply the data by a constant{', or use float64' if dtype == np.float32 else ''}."
         )
 
 

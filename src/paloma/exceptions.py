@@ -9,3 +9,13 @@ class ModelFileError(ValueError):
     >>> issubclass(ModelFileError, ValueError)
     True
     """
+
+
+class MissingModelFileError(ModelFileError, FileNotFoundError):
+    """There is no model file of this name; a `FileNotFoundError` as well.
+
+    Examples
+    --------
+    >>> issubclass(MissingModelFileError, FileNotFoundError)
+    True
+    """

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import _validation as check
 from ._euclid import by_class, centre_of, closest, euclidean, minus, squared_mean
 from ._reservoir import Reservoir
 from ._search import QUERY_TILE, SPARE, mutual_nearest, nearest
@@ -187,6 +188,9 @@ def targets_impostors(
     """
     from sklearn.utils import check_X_y
 
+    check.check_count("n_targets", n_targets)
+    check.check_count("n_impostors", n_impostors)
+    check.check_real("impostor_margin", impostor_margin, 0.0, 1e30)
     rows, labels = check_X_y(X, y, dtype=[np.float64, np.float32], accept_sparse="csr")
     codes = np.unique(labels, return_inverse=True)[1].astype(np.int32)
     mined = mine(rows, codes, n_targets, n_impostors, impostor_margin)

@@ -1,7 +1,7 @@
 """How a model is held: dense matrices, random projections and a journal, or index space; and how it is read out."""
 
 from .dense import Dense, gram, segments_of
-from .factored import FactoredMetric
+from .factored import FactoredMetric, refuse_dense
 from .grouped import FactorMetric, GroupedMetric
 from .index import Index
 from .journal import Journal
@@ -27,6 +27,7 @@ __all__ = [
     "Projected",
     "gram",
     "identity_values",
+    "refuse_dense",
     "segments_of",
     "spanning",
 ]

@@ -1,9 +1,21 @@
 """Arguments and options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def output_file(text: str) -> Any:
+    """The option --output: a file in a folder that is there, which is asked before anything is learnt."""
+    return typer.Option("--output", "-o", help=text, callback=_in_a_folder)
+
+
+def _in_a_folder(path: Path) -> Path:
+    if path.is_dir() or not path.parent.is_dir():
+        raise typer.BadParameter(f"{path} is a folder." if path.is_dir() else f"there is no folder {path.parent}.")
+    return path
+
 
 Data = Annotated[
     str,

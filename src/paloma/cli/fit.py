@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from ._columns import LABEL, Batch
-from ._options import Data, Drop, Json, Label, LabelKind, Labels, Quiet, Triplets
+from ._options import Data, Drop, Json, Label, LabelKind, Labels, Quiet, Triplets, output_file
 
 
 def fit(
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")],
+    output: Annotated[Path, output_file("The model file to write.")],
     learner: Annotated[str, typer.Option("--learner", "-l", help="LODML, ODML, LOSL, OASIS, L2ODML, ...")] = "LODML",
     setting: Annotated[list[str] | None, typer.Option("--set", help="A parameter, e.g. --set C=0.1; repeat.")] = None,
     label: Label = LABEL,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ._columns import Batch
-from ._options import Data, Drop, LabelColumn, Labels, Model
+from ._options import Data, Drop, LabelColumn, Labels, Model, output_file
 
 _NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
 
@@ -16,7 +16,7 @@ _NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
 def index(
     model_file: Model,
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The index file to write.")],
+    output: Annotated[Path, output_file("The index file to write.")],
     label: LabelColumn = None,
     labels: Labels = None,
     backend: Annotated[str, typer.Option(help="exact, faiss-flat, faiss-hnsw, faiss-ivf or pgvector.")] = "exact",

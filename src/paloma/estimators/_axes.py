@@ -86,6 +86,7 @@ class ProjectedLearner(Learner):
     def _check_held(self, d: int) -> None:
         if not isinstance(self.init, str):
             raise ValueError(f"{check.name_of(self)} starts at init='identity' only: it never holds a d x d matrix.")
+        check.check_word("init", self.init, ("identity",))
         for name in ("n_components", "rank"):
             if getattr(self, name) != "auto":
                 check.check_count(name, getattr(self, name))

@@ -28,7 +28,8 @@ MATRICES = """\
         distance of their pairs 2, for a similarity mean squared norm of their points 64): C and margin suit any units.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": not where a single pass of given
-        triplets is learnt). `shared_` and `local_` are always the last iterates.
+        triplets is learnt). One iterate every 1,024 triplets enters it, so that shorter streams read out the last one.
+        `shared_` and `local_` are always the last iterates.
     init : "identity" or (d, d) array in the units of X
         Where U and every L_c start.
 """
@@ -123,7 +124,8 @@ KERNEL_MATRICES = """\
         OASIS scales its rows. None takes X and the kernel as they are.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": not where a single pass of given
-        triplets is learnt). `shared_` and `local_` are always the last iterates.
+        triplets is learnt). One iterate every 1,024 triplets enters it, so that shorter streams read out the last one.
+        `shared_` and `local_` are always the last iterates.
     init : "identity" or "zero"
         Where U and every L_c start: scores start as k(p, q), or as 0.
 """

@@ -37,15 +37,16 @@ def checked(
         raise ValueError(f"{who}: give triplets or pairs, not both in one call.")
     if pairs is not None and not learner._linear:
         raise ValueError(f"{who} does not learn from pairs; give triplets.")
-    if X is None:
+    points = X is None
+    if points:
         if triplets is None and pairs is None:
             raise ValueError(f"{who} needs X, or triplets as points (n, 3, d), or pairs as points (n, 2, d).")
         if pairs is None:
             X, triplets = check.check_points(learner, triplets)
         else:
             X, pairs = check.check_points(learner, pairs, 2)
-        y = None if y is None else np.asarray(y).reshape(-1)
-    X = check.check_rows(learner, X, reset=reset)
+        y = None if y is None else _classes_of_points(who, y, triplets if pairs is None else pairs)
+    X = check.check_rows(learner, X, reset=reset, named=not points)
     if y is None and triplets is None and pairs is None:
         raise ValueError(f"{who} requires y to be passed, but the target y is None. Give labels, triplets or pairs.")
     if y is not None:
@@ -68,3 +69,11 @@ def checked(
     if not reset:
         learner._check_more_rows(X)
     return Checked(X, y, triplets, pairs, targets, weight)
+
+
+def _classes_of_points(who: str, y: Any, numbers: Array) -> Array:
+    """A class for each point of triplets or pairs, one after another as the points are."""
+    labels = np.asarray(y)
+    if labels.size != numbers.size:
+        raise ValueError(f"{who}: for points y must hold the class of each, {numbers.shape}; got shape {labels.shape}.")
+    return labels.reshape(-1)

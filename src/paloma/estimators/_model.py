@@ -12,7 +12,7 @@ from .._learner import AVERAGE_EVERY, learn
 from .._locality import FREE, Labels
 from .._parts import Parts, Stream, Tally
 from .._regions import Regions
-from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values, spanning
+from .._representation import Dense, DenseMetric, FactoredMetric, Projected, identity_values, refuse_dense, spanning
 from ..triplets import Reservoir
 from ._drift import Drift
 from ._vectors import Balance
@@ -308,6 +308,7 @@ class ProjectedModel(Model):
         self.state.drop(new_codes)
 
     def raw(self) -> Dense:
+        refuse_dense(self.state.d)
         basis = np.eye(self.state.d, dtype=self.dtype)
         if self.parts is None:
             return Dense(basis, self.symmetric)

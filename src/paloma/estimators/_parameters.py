@@ -90,6 +90,8 @@ class Parameters(BaseEstimator):
         if self.block_size != "auto":
             check.check_count("block_size", self.block_size)
         step = Step.parse(self.step, self.step_params)
+        if step.name == "logistic" and not np.isfinite(self.C):
+            raise ValueError(f"step='logistic' always steps, up to C: C must be finite, got {self.C!r}.")
         psd = Psd.parse(self.psd, self.step)
         if not self._measure.symmetric and psd.word not in ("never", "end"):
             raise ValueError(f"psd={self.psd!r} is for distances; a similarity takes 'never' or 'end' (spec E7).")

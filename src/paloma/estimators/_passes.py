@@ -78,6 +78,7 @@ class Passes(Scoring, Parameters):
             return None
         scale = self._measure.scale(X, triplets)
         check.check_magnitude(self, X, 1.0 / scale)
+        check.check_units(self, scale, X.dtype)
         return scale
 
     def _check_magnitude(self, X: Any, factor: Any) -> None:

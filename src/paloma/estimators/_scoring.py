@@ -26,9 +26,9 @@ class Scoring:
         averaged = self.average is not False  # type: ignore[attr-defined]
         return self._model.readout(self._parts(), averaged, self.project)  # type: ignore[attr-defined]
 
-    def _rows(self, X: Any) -> Any:
+    def _rows(self, X: Any, *, named: bool = True) -> Any:
         check_is_fitted(self)
-        return check.check_queries(self, X, self._model.dtype)
+        return check.check_queries(self, X, self._model.dtype, named=named)
 
     def _codes_of(self, y: Any, n: int, what: str) -> Array:
         """Codes of candidates' labels: a class never seen is UNSEEN, no labels at all SHARED."""
@@ -51,6 +51,10 @@ class Scoring:
         """Larger is more similar: minus the signed root of a squared distance, or the bilinear value."""
         return -np.sign(values) * np.sqrt(np.abs(values)) if self._measure.symmetric else values
 
+    def _as_learnt(self, values: Array) -> Array:
+        """Sums are taken in float64; what leaves is in the precision of the rows: float32 stays float32."""
+        return values.astype(self._model.dtype, copy=False)
+
     def _pair_values(self, pairs: Any, y: Any, X: Any) -> Array:
         check_is_fitted(self)
         array = np.asarray(pairs)
@@ -64,7 +68,7 @@ class Scoring:
         else:
             if array.ndim != 3 or array.shape[1] != 2:
                 raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
-            flat = self._rows(array.reshape(-1, array.shape[2]))
+            flat = self._rows(array.reshape(-1, array.shape[2]), named=False)
             left, right = flat[0::2], flat[1::2]
         return self._values(left, right, self._candidates(right, y, "pairs"))
 
@@ -83,7 +87,7 @@ class Scoring:
         pairs : (n, 2, d) points (query, candidate), or (n, 2) row numbers of X.
         y : classes of the candidates; None uses the shared part by itself. Global learners ignore it.
         """
-        return self._scores(self._pair_values(pairs, y, X))
+        return self._as_learnt(self._scores(self._pair_values(pairs, y, X)))
 
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.
@@ -106,7 +110,7 @@ class Scoring:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         metric, rows = self._metric(), self._rows(X)
         values = items_of(metric, rows, self._candidates(rows, y, "rows of X")).all_values(self._rows(Q))
-        return self._scores(values if self._measure.symmetric else -values)
+        return self._as_learnt(self._scores(values if self._measure.symmetric else -values))
 
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None the shared U by itself.
@@ -135,9 +139,10 @@ class Scoring:
 
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked right (positive nearer than negative); a tie counts as wrong."""
-        if X is None:
+        points = X is None
+        if points:
             X, triplets = check.check_points(self, triplets)
-        rows = self._rows(X)
+        rows = self._rows(X, named=not points)
         array = check.check_triplets(self, triplets, rows.shape[0])
         codes = self._candidates(rows, None if y is None else np.ravel(y), "rows of X")
         return self._ranked_right(rows, array, codes[array[:, 1:]])

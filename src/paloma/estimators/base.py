@@ -169,7 +169,8 @@ class Learner(Passes):
         state = self._model.raw()
         if not hasattr(self, "lam"):
             return np.empty((0, *state.start.shape), state.start.dtype)
-        return np.array([state.local(int(code)) for code in self._local_order()]).reshape(-1, *state.start.shape)
+        order = self._local_order()
+        return np.array([state.local(int(code)) for code in order]).reshape(len(order), *state.start.shape)
 
     @property
     def recent_loss_(self) -> Array:

@@ -37,7 +37,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     def pair_distance(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Distances of pairs (query, candidate), rooted and clipped at 0; y are the classes of the candidates."""
-        return np.sqrt(np.maximum(self._pair_values(pairs, y, X), 0.0))
+        return self._as_learnt(np.sqrt(np.maximum(self._pair_values(pairs, y, X), 0.0)))
 
     def get_mahalanobis_matrix(self) -> Array:
         """components_^T components_: the shared part made p.s.d., in the units of X."""

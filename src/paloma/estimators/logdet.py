@@ -1,7 +1,7 @@
 """The LogDet distance learner: a step of its own, the same protocol."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg import eigvalsh
@@ -14,6 +14,8 @@ from .distance import DistanceLearner
 
 # Smallest eigenvalue of a start, as a share of the largest.
 SMALLEST_SHARE = 1e-12
+# One step may shrink an eigenvalue by 1 + C |a|^2; from here on the matrix is no longer one that float64 can hold.
+LARGEST_SHRINKING = 1e14
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -83,6 +85,27 @@ class SLMOML(DistanceLearner, PerClassLearner, DenseLearner):
                 f"{who}: C must be finite, a LogDet step without bound may have no solution; got {self.C!r}."
             )
         return replace(parts, path=logdet_path)
+
+    def _scale_of(self, X: Any, triplets: Any) -> float | None:
+        scale = super()._scale_of(X, triplets)
+        if scale is not None:
+            self._check_shrinking(X, 1.0 / scale)
+        return scale
+
+    def _check_magnitude(self, X: Any, factor: Any) -> None:
+        super()._check_magnitude(X, factor)
+        if self._model.scale is not None:
+            self._check_shrinking(X, factor)
+
+    def _check_shrinking(self, X: Any, factor: float) -> None:
+        """Refuse rows for which a LogDet step is beyond float64: C |x|^2 from above."""
+        largest = float(np.abs(X).max(initial=0.0)) * factor * np.sqrt(X.shape[1])
+        if not self.C * largest * largest < LARGEST_SHRINKING:
+            raise ValueError(
+                f"{check.name_of(self)}: values in X are too large, a step would overflow (C times the largest squared "
+                f"row norm is about {self.C * largest * largest:.0e} in scaled units, limit {LARGEST_SHRINKING:.0e}). "
+                "Scale the data, or take a smaller C."
+            )
 
     def _check_held(self, d: int) -> None:
         super()._check_held(d)

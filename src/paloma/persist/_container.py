@@ -20,7 +20,7 @@ import numpy as np
 import safetensors
 from numpy.typing import NDArray
 
-from ..exceptions import ModelFileError
+from ..exceptions import MissingModelFileError, ModelFileError
 
 Array = NDArray[Any]
 
@@ -105,6 +105,10 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def _verified(path: Path) -> bytes:
     """All bytes of a file of ours, of a version we know, whose digest is right."""
+    if not path.exists():
+        raise MissingModelFileError(f"There is no model file {path}.")
+    if path.is_dir():
+        raise ModelFileError(f"{path} is a folder, not a model file.")
     with path.open("rb") as file:
         start = file.read(8 + len(_START) + 8)
         if not start[8:].startswith(_START):
