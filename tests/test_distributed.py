@@ -84,6 +84,14 @@ def test_a_checkpoint_without_rows_held_out(tmp_path):
     assert np.isnan(other.rounds_[0]["accuracy"])
 
 
+def test_a_checkpoint_of_other_labels_is_refused(tmp_path):
+    settings = {"rounds": 1, "mining": "within", "checkpoint": tmp_path / "rounds.paloma"}
+    fit(paloma.LODML(random_state=0), CHUNKED, Y, **settings)
+    for other in ((Y + 1) % 10, Y + 10, Y.astype(str)):
+        with pytest.raises(ValueError, match=r"rounds of another fit \(labels\)"):
+            fit(paloma.LODML(random_state=0), CHUNKED, other, **settings)
+
+
 def test_seeds_matter_and_the_estimator_is_not_changed():
     learner = paloma.LODML(random_state=0)
     one = fit(learner, CHUNKED, Y, rounds=1)

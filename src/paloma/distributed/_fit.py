@@ -157,9 +157,15 @@ class _Fit:
         """What makes this fit this one and no other."""
         survey, learner = self.survey, self.survey.learner
         parameters = {name: repr(value) for name, value in sorted(learner.get_params().items()) if name != "verbose"}
-        sums = [float(one.total.sum()) for one in survey.about]
-        shards = {"rows": [one.n for one in survey.about], "sums": sums, "held": [job.n_held for job in survey.jobs]}
-        return {"learner": check.name_of(learner), "parameters": parameters, "mining across": self.across, **shards}
+        return {
+            "learner": check.name_of(learner),
+            "parameters": parameters,
+            "mining across": self.across,
+            "rows": [one.n for one in survey.about],
+            "sums": [float(one.total.sum()) for one in survey.about],
+            "labels": [one.labels for one in survey.about],
+            "held": [job.n_held for job in survey.jobs],
+        }
 
     def _round(self, learner: Any, held: Any, number: int) -> tuple[Any, dict[str, float]]:
         """The learner after one round, on the workers, and what to report about it."""
