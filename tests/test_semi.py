@@ -152,3 +152,10 @@ def test_labels_of_the_model_alone_are_given_and_to_marked_rows_alone():
     np.testing.assert_array_equal(unmarked.transduce(X, Y), Y)
     free = paloma.LODML(unlabeled=-1, random_state=0).fit(X, triplets=[[0, 1, 2]])
     np.testing.assert_array_equal(free.transduce(X, labels), labels)
+
+
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, object)], ids=["list", "objects"])
+def test_words_marked_by_a_number_are_refused(kind):
+    words = kind([-1 if row % 3 == 0 else f"class {label}" for row, label in enumerate(Y)])
+    with pytest.raises(ValueError, match="value of the same kind"):
+        paloma.LODML(unlabeled=-1).fit(X, words)
