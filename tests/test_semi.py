@@ -157,5 +157,5 @@ def test_labels_of_the_model_alone_are_given_and_to_marked_rows_alone():
 @pytest.mark.parametrize("kind", [list, lambda y: np.array(y, object)], ids=["list", "objects"])
 def test_words_marked_by_a_number_are_refused(kind):
     words = kind([-1 if row % 3 == 0 else f"class {label}" for row, label in enumerate(Y)])
-    with pytest.raises(ValueError, match="value of the same kind"):
+    with pytest.raises(ValueError, match="a value of the same kind"):
         paloma.LODML(unlabeled=-1).fit(X, words)

@@ -73,7 +73,7 @@ def read_only(rows: Array) -> Array:
 
 
 def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Array:
-    """Labels, one for each of n rows, without NaN; numbers among words, which NumPy would make words of, are refused."""
+    """Labels, one for each of n rows, without NaN; numbers among words, which NumPy makes words of, are refused."""
     labels = column_or_1d(np.array(y, object) if isinstance(y, list | tuple) else y, warn=True)
     if labels.dtype.kind == "O":
         labels = _of_one_kind(estimator, labels)
@@ -91,8 +91,8 @@ def _of_one_kind(estimator: Any, labels: Array) -> Array:
     out = np.asarray(values) if len({isinstance(value, str | bytes) for value in values}) < 2 else labels
     if out.dtype.kind not in "USbiufc" or out.ndim != 1:
         raise ValueError(
-            f"{name_of(estimator)}: labels must be numbers or strings of one kind; rows without a label are marked by a "
-            "value of the same kind."
+            f"{name_of(estimator)}: labels must be numbers or strings of one kind; rows without a label are marked by "
+            "a value of the same kind."
         )
     return out
 

@@ -4,6 +4,7 @@
 """
 
 from abc import abstractmethod
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -280,8 +281,10 @@ class Passes(Scoring, Parameters):
         """More features: 0 in every row so far, so that the metric is the identity there."""
         if not isinstance(self.init, str):
             raise ValueError(f"{check.name_of(self)} takes new features only with init='identity'.")
-        self._model.widen(d)
-        self.n_features_in_ = d
+        model = copy(self._model)
+        model.reservoir = copy(model.reservoir)
+        model.widen(d)
+        self._model, self.n_features_in_ = model, d
 
     def _local_order(self) -> Array:
         """Codes in the order of `local_`: sorted labels, or regions."""
