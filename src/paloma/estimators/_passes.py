@@ -124,8 +124,8 @@ class Passes(Scoring, Parameters):
             return model.learn(parts, stream, averaging, self.block_size, advance)
         stream.gaps = np.full(len(stream.triplets), np.nan)
         tally = model.learn(parts, stream, averaging, self.block_size, advance)
-        known = np.append(codes, np.int32(FREE))  # pairs may refer to one more row, of zeros
-        model.drift.add(known[stream.triplets[:, 1]], stream.gaps, parts.margin, quiet)
+        rows = stream.triplets[:, 1] if stream.about is None else stream.about
+        model.drift.add(codes[rows], stream.gaps, parts.margin, quiet)
         stream.gaps = None
         return tally
 
