@@ -179,3 +179,5 @@ def test_soft_regions_where_they_cannot_be():
         paloma.L2ODML(regions=3, soft_regions=True).fit(X, triplets=T)
     with pytest.raises(TypeError, match="dense rows"):
         paloma.LOSL(regions=CLUSTERS, soft_regions=True).fit(sp.csr_matrix(X), triplets=T)
+    with pytest.raises(TypeError, match="predict_proba or cluster_centers_"):
+        paloma.LODML(regions=CLUSTERS.predict, soft_regions=True).fit(X, triplets=T)
