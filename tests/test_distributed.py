@@ -231,6 +231,16 @@ def test_early_stopping_ends_the_rounds():
     scores = [row["accuracy"] for row in model.rounds_]
     assert 2 <= len(scores) < 30
     assert scores[-1] <= max(scores[:-1])
+    with pytest.raises(ValueError, match="too small for any"):
+        fit(paloma.LODML(random_state=0, early_stopping=True), CHUNKED[:60].rechunk((15, 64)), Y[:60])
+
+
+def test_a_dataframe_is_learnt_here_without_a_warning():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(DIGITS[:300], columns=[f"f{k}" for k in range(64)]).assign(label=Y[:300])
+    model = fit(paloma.LODML(random_state=0), dd.from_pandas(table, npartitions=2), "label", rounds=1)
+    assert model.rounds_[0]["accuracy"] > 0.5
+    assert len(model.feature_names_in_) == 64
 
 
 # -- model selection -----------------------------------------------------------------------------------------------

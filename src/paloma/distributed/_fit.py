@@ -149,6 +149,11 @@ class _Fit:
         """Rows that are not learnt from, together on one worker; None where there are too few to be scored."""
         survey = self.survey
         if sum(job.n_held for job in survey.jobs) < 2:
+            if survey.learner.early_stopping:
+                raise ValueError(
+                    "early_stopping watches the rows held out, and partitions are too small for any: make them larger, "
+                    "or give more held_out."
+                )
             return None
         parts = [later(plan.held_out, survey.learner, *one) for one in survey.each]
         return survey.run([later(plan.together, parts)])[0]
@@ -207,6 +212,7 @@ def _report(learner: Learner, learnt: Learnt, held: Any) -> dict[str, float]:
     if held is not None and len(held[1]) > 1:
         reader = copy.copy(learner)
         reader._model = copy.copy(learner._model)  # the read-out would travel with the learner
+        vars(reader).pop("feature_names_in_", None)  # rows held out are arrays
         accuracy = reader.score(*held)
     return {"triplets": tally.triplets, "updates": tally.updates, "loss": loss, "accuracy": accuracy}
 
