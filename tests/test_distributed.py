@@ -16,11 +16,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 import paloma
-from paloma.distributed import _shards, connected, fit
+from paloma.distributed import _runner, _shards, connected, fit
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 
 DIGITS, Y = load_digits(return_X_y=True)
 DIGITS, Y = DIGITS[:900] / 16.0, Y[:900]
@@ -273,6 +273,13 @@ def test_clusters_that_cannot_be_had():
     with refused, connected("tcp://127.0.0.1:9", timeout=1):
         pass
     assert time.monotonic() - began < 20
+
+
+def test_a_scheduler_without_workers_is_told_of():
+    nobody = distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
+    with nobody, distributed.Client(nobody, set_as_default=False) as idle:
+        with pytest.warns(UserWarning, match="has no workers"):
+            _runner.runner(idle)
 
 
 def test_a_local_cluster_listens_on_the_loopback_interface_alone(client):
