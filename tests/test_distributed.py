@@ -277,9 +277,9 @@ def test_clusters_that_cannot_be_had():
 
 def test_a_scheduler_without_workers_is_told_of():
     nobody = distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
-    with nobody, distributed.Client(nobody, set_as_default=False) as idle:
-        with pytest.warns(UserWarning, match="has no workers"):
-            _runner.runner(idle)
+    told = pytest.warns(UserWarning, match="has no workers")
+    with nobody, distributed.Client(nobody, set_as_default=False) as idle, told:
+        _runner.runner(idle)
 
 
 def test_a_local_cluster_listens_on_the_loopback_interface_alone(client):

@@ -212,7 +212,7 @@ def _report(learner: Learner, learnt: Learnt, held: Any) -> dict[str, float]:
     if held is not None and len(held[1]) > 1:
         reader = copy.copy(learner)
         reader._model = copy.copy(learner._model)  # the read-out would travel with the learner
-        vars(reader).pop("feature_names_in_", None)  # rows held out are arrays
+        reader.__dict__.pop("feature_names_in_", None)  # rows held out are arrays
         accuracy = reader.score(*held)
     return {"triplets": tally.triplets, "updates": tally.updates, "loss": loss, "accuracy": accuracy}
 
