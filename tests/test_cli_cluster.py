@@ -65,4 +65,5 @@ def test_what_cannot_be_is_said(files, client):
     (files / "rows.csv").write_text("a,label\n1,2\n")
     assert "must be .npy or Parquet" in run("fit", files / "rows.csv", *common, code=1).stderr
     assert "No such file" in run("fit", files / "none.npy", *common, code=1).stderr
-    assert "address of a scheduler, or a number" in run("fit", files / "X.npy", "--workers", 2, *common, code=1).stderr
+    both = ("--labels", files / "y.npy", "--workers", 2, *common)
+    assert "address of a scheduler, or a number" in run("fit", files / "X.npy", *both, code=1).stderr

@@ -16,11 +16,11 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 import paloma
-from paloma.distributed import _shards, connected, fit
+from paloma.distributed import _runner, _shards, connected, fit
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
 
 DIGITS, Y = load_digits(return_X_y=True)
 DIGITS, Y = DIGITS[:900] / 16.0, Y[:900]
@@ -82,6 +82,14 @@ def test_a_checkpoint_without_rows_held_out(tmp_path):
     one, other = (fit(paloma.LODML(random_state=0), CHUNKED, Y, **settings) for _ in range(2))
     same_bits(one, other)
     assert np.isnan(other.rounds_[0]["accuracy"])
+
+
+def test_a_checkpoint_of_other_labels_is_refused(tmp_path):
+    settings = {"rounds": 1, "mining": "within", "checkpoint": tmp_path / "rounds.paloma"}
+    fit(paloma.LODML(random_state=0), CHUNKED, Y, **settings)
+    for other in ((Y + 1) % 10, Y + 10, Y.astype(str)):
+        with pytest.raises(ValueError, match=r"rounds of another fit \(labels\)"):
+            fit(paloma.LODML(random_state=0), CHUNKED, other, **settings)
 
 
 def test_seeds_matter_and_the_estimator_is_not_changed():
@@ -223,6 +231,16 @@ def test_early_stopping_ends_the_rounds():
     scores = [row["accuracy"] for row in model.rounds_]
     assert 2 <= len(scores) < 30
     assert scores[-1] <= max(scores[:-1])
+    with pytest.raises(ValueError, match="too small for any"):
+        fit(paloma.LODML(random_state=0, early_stopping=True), CHUNKED[:60].rechunk((15, 64)), Y[:60])
+
+
+def test_a_dataframe_is_learnt_here_without_a_warning():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(DIGITS[:300], columns=[f"f{k}" for k in range(64)]).assign(label=Y[:300])
+    model = fit(paloma.LODML(random_state=0), dd.from_pandas(table, npartitions=2), "label", rounds=1)
+    assert model.rounds_[0]["accuracy"] > 0.5
+    assert len(model.feature_names_in_) == 64
 
 
 # -- model selection -----------------------------------------------------------------------------------------------
@@ -255,6 +273,13 @@ def test_clusters_that_cannot_be_had():
     with refused, connected("tcp://127.0.0.1:9", timeout=1):
         pass
     assert time.monotonic() - began < 20
+
+
+def test_a_scheduler_without_workers_is_told_of():
+    nobody = distributed.LocalCluster(n_workers=0, host="127.0.0.1", dashboard_address=None)
+    told = pytest.warns(UserWarning, match="has no workers")
+    with nobody, distributed.Client(nobody, set_as_default=False) as idle, told:
+        _runner.runner(idle)
 
 
 def test_a_local_cluster_listens_on_the_loopback_interface_alone(client):

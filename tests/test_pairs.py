@@ -115,6 +115,17 @@ def test_pairs_tell_classes_apart(name, labelled):
     assert np.mean(right) > 0.65  # .58 for a distance, .59 for a similarity before learning
 
 
+@pytest.mark.parametrize("target", [1, -1])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_pair_counts_for_the_class_of_its_second_row(measure, target):
+    first, second = (int(np.flatnonzero(label == Y)[-1]) for label in (0, 1))
+    model = learner(LOCAL[measure], C=1e-9, margin=50.0, pair_threshold=B)
+    model.partial_fit(X, Y, pairs=[[first, second]] * 3, pair_targets=[target] * 3)
+    np.testing.assert_array_equal(np.isfinite(model.long_run_loss_), model.classes_ == 1)
+    sign, feature = pair_value_and_feature(measure, X[first], X[second])
+    assert model.long_run_loss_[1] == pytest.approx(50.0 + target * sign * (np.trace(feature) - B), rel=1e-6)
+
+
 def test_the_first_pairs_fix_the_threshold():
     model = paloma.LODML(margin=0.1).partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
     before = model.threshold_

@@ -80,8 +80,9 @@ def test_search_over_partitions_is_search_on_one_machine(name, keep, client):
     np.testing.assert_array_equal(index.predict(DIGITS[600:]), one.predict(DIGITS[600:]))
 
 
-def test_items_without_a_class_are_scored_by_the_shared_part():
-    metric = paloma.LODML(random_state=0).fit(DIGITS[:600], Y[:600])
+@pytest.mark.parametrize("unlabeled", [None, 0])
+def test_items_without_a_class_are_scored_by_the_shared_part(unlabeled):
+    metric = paloma.LODML(random_state=0, unlabeled=unlabeled).fit(DIGITS[:600], Y[:600])
     index = PartitionedIndex(metric, CHUNKED)
     distances, numbers = index.search(DIGITS[:4], 3)
     scores = metric.pairwise_score(DIGITS[:4], DIGITS)

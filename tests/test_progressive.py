@@ -3,6 +3,7 @@
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.linear_model import SGDClassifier
 from sklearn.naive_bayes import GaussianNB
 
 import paloma
@@ -80,6 +81,7 @@ def test_any_classifier_can_be_compared():
     assert result.over_time("accuracy")[0] == 0.0
     assert result.over_time("accuracy")[1] > 0.5
     assert np.isnan(result.mean("triplet_accuracy"))
+    assert progressive(SGDClassifier(random_state=0), X, Y, batch_size=1).mean() > 0.5  # the first batch lacks classes
 
 
 def test_votes_without_any_row():

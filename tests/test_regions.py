@@ -94,6 +94,24 @@ def test_scores_and_search_need_no_labels(measure, soft, psd):
     assert 0.0 <= model.triplet_score(X, T) <= 1.0
 
 
+@pytest.mark.parametrize("backend", ["exact", "faiss-flat"])
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("measure", MEASURES)
+def test_an_index_places_items_by_where_they_lie(measure, soft, backend):
+    rows = X + 3.0  # an index centres its items; regions are those of the rows as they are
+    clusters = KMeans(4, n_init=1, random_state=0)
+    model = made(measure, regions=clusters, soft_regions=soft).fit(rows, triplets=T)
+    index = paloma.MetricIndex(model, backend=backend)
+    index.add(rows[:20])
+    index.add(rows[20:], STREAM.y[20:])
+    for rerank in ("published", "live"):
+        scores = model.pairwise_score(rows[:9], rows)
+        _, ids = index.search(rows[:9], 4, rerank=rerank, n_candidates=len(rows))
+        best = -np.sort(-scores, axis=1)[:, :4]
+        np.testing.assert_allclose(np.take_along_axis(scores, ids, axis=1), best, atol=1e-6)
+        model.partial_fit(rows, triplets=T[::-1])
+
+
 @pytest.mark.parametrize("soft", [False, True])
 def test_online_k_means_in_a_stream(soft):
     """One metric cannot serve two halves of the plane in which different features matter; two regions can."""
@@ -161,3 +179,5 @@ def test_soft_regions_where_they_cannot_be():
         paloma.L2ODML(regions=3, soft_regions=True).fit(X, triplets=T)
     with pytest.raises(TypeError, match="dense rows"):
         paloma.LOSL(regions=CLUSTERS, soft_regions=True).fit(sp.csr_matrix(X), triplets=T)
+    with pytest.raises(TypeError, match="predict_proba or cluster_centers_"):
+        paloma.LODML(regions=CLUSTERS.predict, soft_regions=True).fit(X, triplets=T)

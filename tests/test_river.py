@@ -112,3 +112,21 @@ def test_learns_phishing():
         right.append(model.predict_one(x) == y)
         model.learn_one(x, y)
     assert np.mean(right[100:]) > 0.8
+
+
+@pytest.mark.parametrize("bad", [({"a": np.nan}, 1), ({"a": "red"}, 1), ({"new": np.inf}, 1), ({"new": 1.0}, "word")])
+@pytest.mark.parametrize("n", [0, 20])
+def test_a_refused_row_changes_nothing(bad, n):
+    X, y = rows_of(30)
+    model, twin = (RiverClassifier(paloma.LODML(random_state=0)) for _ in range(2))
+    for k in range(30):
+        if k == n and (n or bad[1] == 1):
+            with pytest.raises((ValueError, TypeError)):
+                model.learn_one(*bad)
+            assert model.predict_one({"b": 1.0}) == twin.predict_one({"b": 1.0})
+        for each in (model, twin):
+            each.learn_one(dict(zip("abcdef", X[k], strict=True)), int(y[k]))
+    assert model.columns == twin.columns
+    np.testing.assert_array_equal(model.learner.shared_, twin.learner.shared_)
+    with pytest.raises(ValueError, match="n_neighbors"):
+        RiverClassifier(n_neighbors=0)

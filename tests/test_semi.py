@@ -139,3 +139,23 @@ def test_too_few_labelled_rows_to_vote():
     metric = LODML(unlabeled=-1, random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="more than the 2 labelled rows"):
         MetricKNeighborsClassifier(metric).fit(X, few)
+
+
+def test_labels_of_the_model_alone_are_given_and_to_marked_rows_alone():
+    known = Y < 2
+    labels = np.where(np.arange(len(Y)) % 4, Y, -1)
+    metric = paloma.LODML(unlabeled=-1, random_state=0).fit(X[known], Y[known])
+    found = metric.transduce(X, labels)
+    np.testing.assert_array_equal(found[labels >= 0], labels[labels >= 0])
+    assert (found[labels < 0] >= 0).any()
+    unmarked = paloma.LODML(random_state=0).fit(X[known], Y[known])
+    np.testing.assert_array_equal(unmarked.transduce(X, Y), Y)
+    free = paloma.LODML(unlabeled=-1, random_state=0).fit(X, triplets=[[0, 1, 2]])
+    np.testing.assert_array_equal(free.transduce(X, labels), labels)
+
+
+@pytest.mark.parametrize("kind", [list, lambda y: np.array(y, object)], ids=["list", "objects"])
+def test_words_marked_by_a_number_are_refused(kind):
+    words = kind([-1 if row % 3 == 0 else f"class {label}" for row, label in enumerate(Y)])
+    with pytest.raises(ValueError, match="a value of the same kind"):
+        paloma.LODML(unlabeled=-1).fit(X, words)

@@ -39,7 +39,8 @@ class Stream:
 
     `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau` and
     `gaps`, where given, receive the step sizes and margin - z before each step. `scale`: see `paloma._forgetting`.
-    For soft regions `codes` are (n_rows, n_regions) shares.
+    For soft regions `codes` are (n_rows, n_regions) shares. `about`: rows whose classes the triplets count for in the
+    drift signals; None: the positives.
     """
 
     X: Any
@@ -51,6 +52,7 @@ class Stream:
     shift: Array | None = None
     gaps: Array | None = None
     scale: Array | None = None
+    about: Array | None = None
 
 
 @dataclass

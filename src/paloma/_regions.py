@@ -92,6 +92,9 @@ class Regions:
 
     def _squares(self, X: Any) -> Array:
         """Squared distances to the centres."""
+        if not hasattr(self.clusters, "cluster_centers_"):
+            raise TypeError("soft_regions=True needs regions with predict_proba or cluster_centers_; a function gives "
+                            "one region a row, which is soft_regions=False.")  # fmt: skip
         centres = self.clusters.cluster_centers_.astype(X.dtype)
         norms = np.square(X).sum(axis=1, keepdims=True)
         return np.maximum(norms - 2.0 * X @ centres.T + np.square(centres).sum(axis=1), 0.0).astype(np.float64)

@@ -87,19 +87,28 @@ def read_only(rows: Array) -> Array:
 
 
 def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Array:
-    """Labels, one for each of n rows, without NaN."""
-    labels = column_or_1d(y, warn=True)
+    """Labels, one for each of n rows, without NaN; numbers among words, which NumPy makes words of, are refused."""
+    labels = column_or_1d(np.array(y, object) if isinstance(y, list | tuple) else y, warn=True)
+    if labels.dtype.kind == "O":
+        labels = _of_one_kind(estimator, labels)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"{name_of(estimator)}: Input y contains NaN or infinity; labels must be finite.")
     if labels.dtype.kind == "c":
         raise ValueError(f"{name_of(estimator)}: complex labels are not supported. Complex data not supported.")
     if len(labels) != n:
         raise ValueError(f"{name_of(estimator)}: inconsistent lengths, y has {len(labels)} labels for {n} {what}.")
-    if labels.dtype.kind == "O":
-        labels = np.asarray(labels.tolist())
-        if labels.dtype.kind not in "USbiuf" or labels.ndim != 1:
-            raise ValueError(f"{name_of(estimator)}: labels must be numbers or strings of one kind.")
     return labels
+
+
+def _of_one_kind(estimator: Any, labels: Array) -> Array:
+    values = labels.tolist()
+    out = np.asarray(values) if len({isinstance(value, str | bytes) for value in values}) < 2 else labels
+    if out.dtype.kind not in "USbiufc" or out.ndim != 1:
+        raise ValueError(
+            f"{name_of(estimator)}: labels must be numbers or strings of one kind; rows without a label are marked by "
+            "a value of the same kind."
+        )
+    return out
 
 
 def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:

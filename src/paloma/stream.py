@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from . import _validation as check
 from ._optional import optional
 from .estimators import LODML
 from .neighbors.reservoir import shares
@@ -39,6 +40,7 @@ class RiverClassifier(base.Classifier):  # type: ignore[name-defined]
     """
 
     def __init__(self, metric: Any = None, n_neighbors: int = 3, seed: int | None = None) -> None:
+        check.check_count("n_neighbors", n_neighbors)
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.seed = seed
@@ -52,24 +54,28 @@ class RiverClassifier(base.Classifier):  # type: ignore[name-defined]
         return True
 
     def learn_one(self, x: dict[Any, float], y: Any) -> None:
-        """Learn one labelled row."""
-        for name in sorted(x.keys() - self.columns.keys(), key=repr):
-            self.columns[name] = len(self.columns)
-        if hasattr(self.learner, "n_features_in_") and len(self.columns) > self.learner.n_features_in_:
-            self.learner._widen(len(self.columns))
-        self.learner.partial_fit(self._row(x), np.array([y]))
+        """Learn one labelled row; a row that is refused leaves everything as it was."""
+        new = sorted(x.keys() - self.columns.keys(), key=repr)
+        columns = self.columns | {name: len(self.columns) + k for k, name in enumerate(new)}
+        row = _row(x, columns)
+        with check.unchanged_on_error(self.learner):
+            if hasattr(self.learner, "n_features_in_") and new:
+                self.learner._widen(len(columns))
+            self.learner.partial_fit(row, np.array([y]))
+        self.columns = columns
 
     def predict_proba_one(self, x: dict[Any, float], **_: Any) -> dict[Any, float]:
         """Share of each known label in the vote; empty before the first row."""
         if not self.columns:
             return {}
-        labels, votes = shares(self.learner, self._row(x), self.n_neighbors)
+        labels, votes = shares(self.learner, _row(x, self.columns), self.n_neighbors)
         return dict(zip(labels.tolist(), votes[0].tolist(), strict=True))
 
-    def _row(self, x: dict[Any, float]) -> np.ndarray:
-        """(1, n_columns); names never learnt are left out."""
-        row = np.zeros((1, len(self.columns)))
-        for name, value in x.items():
-            if name in self.columns:
-                row[0, self.columns[name]] = value
-        return row
+
+def _row(x: dict[Any, float], columns: dict[Any, int]) -> np.ndarray:
+    """(1, n_columns); names that are no column are left out."""
+    row = np.zeros((1, len(columns)))
+    for name, value in x.items():
+        if name in columns:
+            row[0, columns[name]] = value
+    return row

@@ -33,8 +33,8 @@ class Spread:
     ) -> None:
         """Learn on the cluster, save the metric, print the rounds."""
         metric.set_params(verbose=int(not (quiet or as_json)))
+        X, y = _sources(data, label, labels)
         with connected(self.scheduler, **self.cluster) as client:
-            X, y = _sources(data, label, labels)
             model = fit(metric, X, y, client=client, rounds=self.rounds, checkpoint=self.checkpoint)
         model.set_params(verbose=0)
         opened = Opened(model)

@@ -149,6 +149,11 @@ class _Fit:
         """Rows that are not learnt from, together on one worker; None where there are too few to be scored."""
         survey = self.survey
         if sum(job.n_held for job in survey.jobs) < 2:
+            if survey.learner.early_stopping:
+                raise ValueError(
+                    "early_stopping watches the rows held out, and partitions are too small for any: make them larger, "
+                    "or give more held_out."
+                )
             return None
         parts = [later(plan.held_out, survey.learner, *one) for one in survey.each]
         return survey.run([later(plan.together, parts)])[0]
@@ -157,9 +162,15 @@ class _Fit:
         """What makes this fit this one and no other."""
         survey, learner = self.survey, self.survey.learner
         parameters = {name: repr(value) for name, value in sorted(learner.get_params().items()) if name != "verbose"}
-        sums = [float(one.total.sum()) for one in survey.about]
-        shards = {"rows": [one.n for one in survey.about], "sums": sums, "held": [job.n_held for job in survey.jobs]}
-        return {"learner": check.name_of(learner), "parameters": parameters, "mining across": self.across, **shards}
+        return {
+            "learner": check.name_of(learner),
+            "parameters": parameters,
+            "mining across": self.across,
+            "rows": [one.n for one in survey.about],
+            "sums": [float(one.total.sum()) for one in survey.about],
+            "labels": [one.labels for one in survey.about],
+            "held": [job.n_held for job in survey.jobs],
+        }
 
     def _round(self, learner: Any, held: Any, number: int) -> tuple[Any, dict[str, float]]:
         """The learner after one round, on the workers, and what to report about it."""
@@ -201,6 +212,7 @@ def _report(learner: Learner, learnt: Learnt, held: Any) -> dict[str, float]:
     if held is not None and len(held[1]) > 1:
         reader = copy.copy(learner)
         reader._model = copy.copy(learner._model)  # the read-out would travel with the learner
+        reader.__dict__.pop("feature_names_in_", None)  # rows held out are arrays
         accuracy = reader.score(*held)
     return {"triplets": tally.triplets, "updates": tally.updates, "loss": loss, "accuracy": accuracy}
 

@@ -96,7 +96,7 @@ class PartitionedIndex:
 def _about(learner: Any, pair: Any, number: int) -> tuple[int, int, Array]:
     """How many rows and items a chunk has, and the items' classes."""
     rows = read(learner, pair, number)
-    labels = learner._labelled(rows.y)
+    labels = rows.y if pair[1] is None else learner._labelled(rows.y)
     return rows.X.shape[0], len(labels), np.unique(labels)
 
 

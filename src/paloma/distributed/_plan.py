@@ -5,6 +5,7 @@ Everything here runs on workers and calls the learner, `paloma.triplets` or `pal
 
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +22,7 @@ Array = NDArray[Any]
 
 @dataclass
 class About:
-    """What one shard holds."""
+    """What one shard holds; `total` is the sum of its rows, `labels` a checksum of its labels in their order."""
 
     n: int
     width: int
@@ -31,6 +32,7 @@ class About:
     classes: Array
     counts: Array
     total: Array = field(repr=False)
+    labels: int
 
 
 def describe(learner: Any, pair: Any, number: int) -> About:
@@ -41,8 +43,8 @@ def describe(learner: Any, pair: Any, number: int) -> About:
     classes, counts = np.unique(known, return_counts=True)
     names = getattr(learner, "feature_names_in_", None)
     kept = rows.X if len(known) == len(rows.y) else rows.X[rows.y != learner.unlabeled]
-    total = total_of(kept)
-    return About(len(rows.y), rows.X.shape[1], rows.X.dtype, sp.issparse(rows.X), names, classes, counts, total)
+    kind = len(rows.y), rows.X.shape[1], rows.X.dtype, sp.issparse(rows.X), names
+    return About(*kind, classes, counts, total_of(kept), crc32(repr(rows.y.tolist()).encode()))
 
 
 def _fresh(learner: Any) -> Any:

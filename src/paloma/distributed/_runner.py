@@ -1,5 +1,6 @@
 """Where tasks run: on a Dask cluster, or here, one after the other, which gives the same bits."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
@@ -54,6 +55,12 @@ class There:
 
     def __init__(self, client: Any) -> None:
         self.client = client
+        if not client.ncores():
+            warnings.warn(
+                "The scheduler has no workers: tasks wait until some arrive. Start them with `dask worker ADDRESS "
+                "--nthreads 1`.",
+                UserWarning,
+            )
 
     def run(self, tasks: list[Any]) -> list[Any]:
         return self.client.compute(tasks) if tasks else []

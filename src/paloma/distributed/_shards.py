@@ -30,7 +30,10 @@ class File:
     @classmethod
     def of(cls, array: Any) -> "File":
         if not isinstance(array.base, mmap.mmap) or not array.flags.c_contiguous or not array.filename:
-            raise ValueError("X and y as memory maps must be whole and C-ordered; give the path of the .npy file.")
+            raise ValueError(
+                "Memory maps and .npy files must be whole and C-ordered: give the path of the file, and write it with "
+                "numpy.save(path, numpy.ascontiguousarray(X))."
+            )
         return cls(str(Path(array.filename).resolve()), array.dtype, array.shape, int(array.offset))
 
     def read(self, start: int, stop: int) -> Array:

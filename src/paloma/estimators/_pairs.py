@@ -37,7 +37,8 @@ def pair_stream(
     triplets = np.stack(
         [pairs[:, 0], np.where(similar, pairs[:, 1], nothing), np.where(similar, nothing, pairs[:, 1])], axis=1
     )
-    return Stream(X, triplets, codes, factor, weight, shift=-measure.sign * threshold * targets)
+    shift = -measure.sign * threshold * targets
+    return Stream(X, triplets, codes, factor, weight, shift=shift, about=pairs[:, 1])
 
 
 def middle(measure: Measure, values: Array, targets: Array, margin: float) -> float:

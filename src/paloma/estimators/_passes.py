@@ -4,6 +4,7 @@
 """
 
 from abc import abstractmethod
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -124,8 +125,8 @@ class Passes(Scoring, Parameters):
             return model.learn(parts, stream, averaging, self.block_size, advance)
         stream.gaps = np.full(len(stream.triplets), np.nan)
         tally = model.learn(parts, stream, averaging, self.block_size, advance)
-        known = np.append(codes, np.int32(FREE))  # pairs may refer to one more row, of zeros
-        model.drift.add(known[stream.triplets[:, 1]], stream.gaps, parts.margin, quiet)
+        rows = stream.triplets[:, 1] if stream.about is None else stream.about
+        model.drift.add(codes[rows], stream.gaps, parts.margin, quiet)
         stream.gaps = None
         return tally
 
@@ -281,8 +282,10 @@ class Passes(Scoring, Parameters):
         """More features: 0 in every row so far, so that the metric is the identity there."""
         if not isinstance(self.init, str):
             raise ValueError(f"{check.name_of(self)} takes new features only with init='identity'.")
-        self._model.widen(d)
-        self.n_features_in_ = d
+        model = copy(self._model)
+        model.reservoir = copy(model.reservoir)
+        model.widen(d)
+        self._model, self.n_features_in_ = model, d
 
     def _local_order(self) -> Array:
         """Codes in the order of `local_`: sorted labels, or regions."""

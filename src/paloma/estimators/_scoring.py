@@ -174,13 +174,15 @@ class Scoring:
         With for_graph=True the balanced form for graph and IVF indexes under L2, one more column.
         """
         rows = self._rows(X)
-        codes = self._candidates(rows, y, "rows of X")
-        vectors = augmented_items(self._metric(), rows, codes, self._vector_codes())
+        vectors = self._item_vectors(rows, self._candidates(rows, y, "rows of X"))
         if not for_graph:
             return vectors
         _refuse_sparse(vectors)
         self._model.balance = self._balance(vectors)
         return self._model.balance.items(vectors)
+
+    def _item_vectors(self, rows: Any, candidates: Array) -> Array:
+        return augmented_items(self._metric(), rows, candidates, self._vector_codes())
 
     def _balance(self, vectors: Array) -> Balance:
         """The balance that these item vectors fix."""

@@ -128,7 +128,8 @@ class Learner(Passes):
         codes = self._codes(self._model.labels, labels)
         places, rng = self._candidates(rows, labels, "rows of X"), np.random.default_rng(0)
         filled, _ = self._semi().accept(self._metric(), rows, codes, places, rng)
-        return np.where(filled >= 0, self._model.labels.labels[np.maximum(filled, 0)], labels)
+        found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
+        return np.where(found, self._model.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
 
     def forget_classes(self, labels: ArrayLike) -> Self:
         """Forget classes: their metrics, their rows in the reservoir, and that they were ever seen.

@@ -165,6 +165,9 @@ class KernelLearner(PerClassLearner):
         self._codes_of(y, self._rows(X).shape[0], "rows of X")
         self._refuse_vectors()
 
+    def _item_vectors(self, rows: Any, candidates: Array) -> NoReturn:
+        self._refuse_vectors()
+
     def _refuse_vectors(self) -> NoReturn:
         raise TypeError(
             f"{check.name_of(self)} has no search vectors: k(q, x) is no inner product of finite vectors. Use "

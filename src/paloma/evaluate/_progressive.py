@@ -77,7 +77,8 @@ def progressive(
     Parameters
     ----------
     estimator : learner, or classifier with `partial_fit` and `predict`
-        Learns the stream itself, from where it stands; it is not cloned. A classifier has no triplets to count.
+        Learns the stream itself, from where it stands; it is not cloned. A classifier has no triplets to count, and is
+        told the classes of y at its first batch (of batches given one by one, those of the first).
     X, y : rows and labels in their order; or X alone, an iterable of (rows, labels), one pair a batch.
     batch_size : rows that are predicted, and then learnt, at once.
     n_neighbors : rows that vote.
@@ -104,10 +105,10 @@ def progressive(
     check.check_count("batch_size", batch_size)
     check.check_count("n_neighbors", n_neighbors)
     found: list[dict[Any, Array]] = []
-    total = _num_samples(X) if y is not None else 0
+    total, classes = (0, None) if y is None else (_num_samples(X), np.unique(y))
     with progress(check.name_of(estimator), total, verbose > 0 and total > 0) as advance:
         for rows, labels in _batches(X, y, batch_size):
-            found.append(_test_then_train(estimator, rows, labels, n_neighbors))
+            found.append(_test_then_train(estimator, rows, labels, n_neighbors, classes))
             advance(len(labels))
     classes = np.array(sorted({label for batch in found for label in batch}))
     counts = np.zeros((len(found), len(classes), 5))
@@ -147,14 +148,14 @@ def _batches(X: Any, y: Any, size: int) -> Iterator[tuple[Any, Array]]:
         yield _safe_indexing(X, np.arange(a, min(a + size, len(labels)))), labels[a : a + size]
 
 
-def _test_then_train(estimator: Any, X: Any, y: Array, k: int) -> dict[Any, Array]:
+def _test_then_train(estimator: Any, X: Any, y: Array, k: int, classes: Array | None) -> dict[Any, Array]:
     """One batch: for each label, rows, rows right, triplets, triplets right, sum of losses."""
     predicted, before = _predicted(estimator, X, len(y), k), _sums(estimator)
     if isinstance(estimator, Learner):
         estimator.partial_fit(X, y)
     else:
-        classes = {} if hasattr(estimator, "classes_") else {"classes": np.unique(y)}
-        estimator.partial_fit(X, y, **classes)
+        told = {} if hasattr(estimator, "classes_") else {"classes": np.unique(y) if classes is None else classes}
+        estimator.partial_fit(X, y, **told)
     after, out = _sums(estimator), {}
     marked = getattr(estimator, "unlabeled", None)
     known = np.unique(y) if marked is None else np.setdiff1d(y, [marked])

@@ -71,14 +71,14 @@ class Tiles(InMemory):
     @classmethod
     def build(cls, view: View, settings: Any = None) -> Self:
         metric = view.learner._metric()
-        if view.shelf.hard:
+        if view.hard:
             return cls(view, items_of(metric, view.shelf.X, view.codes))
         return cls(view, Sums(view) if hasattr(metric, "items") else Vectors(view, view.item_vectors()))
 
     def revised(self, view: View, kept: Array) -> "Tiles":
-        if view.shelf.hard and isinstance(self._items, LocalItems):
+        if view.hard and isinstance(self._items, LocalItems):
             return Tiles(view, self._items.revised(view.shelf.X, view.codes, kept))
-        if not view.shelf.hard and isinstance(self._items, Vectors):
+        if not view.hard and isinstance(self._items, Vectors):
             return Tiles(view, self._items.revised(view, kept))
         return Tiles.build(view)
 
@@ -126,7 +126,7 @@ class Sums:
     """Items of soft classes for metrics without search vectors: each class of an item is scored, and summed up."""
 
     def __init__(self, view: View) -> None:
-        shares = view.shelf.shares
+        shares = view.shares
         owner = np.repeat(np.arange(len(view.shelf)), np.diff(shares.indptr))
         self.view, self._items = view, items_of(view.learner._metric(), view.shelf.X[owner], view.codes)
         self._sums = sp.csr_matrix((shares.data, np.arange(shares.nnz), shares.indptr), (len(view.shelf), shares.nnz))

@@ -50,11 +50,6 @@ class Shelf:
         return self
 
     @cached_property
-    def hard(self) -> bool:
-        """Whether every item has one class, or none."""
-        return bool(self.shares.nnz == len(self))
-
-    @cached_property
     def _order(self) -> Array:
         return np.argsort(self.ids, kind="stable")
 

@@ -32,9 +32,8 @@ class View:
             )
         self.learner, self.shelf, self.centre = learner, shelf, centre
         self.symmetric = bool(learner._measure.symmetric)
-        names = shelf.labels.labels
-        known = learner._codes_of(names, len(names), "labels") if len(names) else np.empty(0, np.int32)
-        self.codes = np.r_[SHARED, known].astype(np.int32)[shelf.shares.indices]
+        self.shares, self.codes = _regions(learner, shelf) if learner._model.regions else _classes(learner, shelf)
+        self.hard = bool(self.shares.nnz == len(shelf))
         if centre is None and self.symmetric and not sp.issparse(shelf.X):
             self.centre = shelf.X.mean(axis=0, dtype=np.float64).astype(shelf.X.dtype)
 
@@ -56,7 +55,7 @@ class View:
     def values(self, Q: Any, places: Array) -> Array:
         """Values of the items `places`, (n_queries, m), formed directly; infinite where a place is -1."""
         items = np.maximum(places, 0)
-        step = max(1, PAIRS * len(self.shelf) // (self.shelf.shares.nnz * max(1, places.shape[1])))
+        step = max(1, PAIRS * len(self.shelf) // (self.shares.nnz * max(1, places.shape[1])))
         tiles = [slice(a, a + step) for a in range(0, len(places), step)]
         values = np.concatenate([self._pairs(Q[part], items[part]) for part in tiles] or [np.empty(places.shape)])
         return np.where(places >= 0, values if self.symmetric else -values, np.inf)
@@ -70,13 +69,13 @@ class View:
 
     def _entries(self, items: Array) -> tuple[Array, Array, Array | None]:
         """Shares of these items, one after the other: which of `items` each belongs to, its number, its weight."""
-        if self.shelf.hard:
+        if self.hard:
             return np.arange(len(items)), items, None
-        start, stop = (self.shelf.shares.indptr[items + end].astype(np.int64) for end in (0, 1))
+        start, stop = (self.shares.indptr[items + end].astype(np.int64) for end in (0, 1))
         owner = np.repeat(np.arange(len(items)), stop - start)
         first = np.cumsum(stop - start) - (stop - start)
         entry = np.arange(len(owner)) + (start - first)[owner]
-        return owner, entry, self.shelf.shares.data[entry]
+        return owner, entry, self.shares.data[entry]
 
     def item_vectors(self, first: int = 0) -> Array:
         """Search vectors of the items from number `first` on."""
@@ -85,16 +84,9 @@ class View:
 
     def _vectors(self, items: Array) -> Array:
         owner, entry, weight = self._entries(items)
-        rows, columns = self._centred(self.shelf.X[items[owner]]), self.shelf.shares.indices[entry]
-        order = np.argsort(columns > 0, kind="stable")
-        n_free = int((columns == 0).sum())
-        labels = self.shelf.labels.labels[columns[order[n_free:]] - 1]
-        found = [self.learner.item_vectors(rows[order[:n_free]])] if n_free else []
-        found += [self.learner.item_vectors(rows[order[n_free:]], labels)] if len(labels) else []
-        if sp.issparse(found[0]):
+        vectors: Any = self.learner._item_vectors(self._centred(self.shelf.X[items[owner]]), self.codes[entry])
+        if sp.issparse(vectors):
             raise TypeError("This backend holds dense vectors, and X is sparse: use backend='exact'.")
-        vectors = np.empty((len(entry), found[0].shape[1]), found[0].dtype)
-        vectors[order] = np.concatenate(found)
         if weight is None:
             return vectors
         sums = sp.csr_matrix((weight.astype(vectors.dtype), (owner, np.arange(len(owner)))), (len(items), len(owner)))
@@ -126,3 +118,20 @@ class View:
             return *rough(asked, reach), eps * extent * np.sqrt(squared_norms(asked))
 
         return certified(Q, k, len(self.shelf), attempt, self.values)
+
+
+def _classes(learner: Learner, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
+    """Shares of classes of each item, and for each of them the code of the class."""
+    names = shelf.labels.labels
+    known = learner._codes_of(names, len(names), "labels") if len(names) else np.empty(0, np.int32)
+    return shelf.shares, np.r_[SHARED, known].astype(np.int32)[shelf.shares.indices]
+
+
+def _regions(learner: Learner, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
+    """The same of regions: where an item lies decides, whatever its class."""
+    places = learner._candidates(shelf.X, None, "items")
+    if places.ndim == 2:
+        shares = sp.csr_matrix(places)
+        return shares, shares.indices.astype(np.int32)
+    n = len(places)
+    return sp.csr_matrix((np.ones(n), np.arange(n), np.arange(n + 1)), (n, n)), places
