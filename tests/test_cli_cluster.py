@@ -47,6 +47,9 @@ def test_fit_on_a_scheduler(files, client):
     assert model.feature_names_in_.tolist() == names
     assert model.columns_ == {"features": names, "label": "label"}
     assert len(paloma.load(files / "c.paloma").rounds_) == 2
+    run("fit", files / "X.npy", "--labels", files / "y.npy", "-o", files / "d.paloma", "--shard-rows", 100, *common)
+    expected = fit(paloma.LODML(random_state=0), files / "X.npy", Y, rounds=2, shard_rows=100)
+    np.testing.assert_array_equal(paloma.load(files / "d.paloma").shared_, expected.shared_)
 
 
 @pytest.mark.long
@@ -65,5 +68,9 @@ def test_what_cannot_be_is_said(files, client):
     (files / "rows.csv").write_text("a,label\n1,2\n")
     assert "must be .npy or Parquet" in run("fit", files / "rows.csv", *common, code=1).stderr
     assert "No such file" in run("fit", files / "none.npy", *common, code=1).stderr
+    alone = run("fit", files / "X.npy", "--labels", files / "y.npy", "-o", files / "a.paloma", "--rounds", 2, code=1)
+    assert "--rounds is for a cluster: give --scheduler or --workers" in alone.stderr
+    mixed = run("fit", files / "X.npy", "-o", files / "a.paloma", "--workers", 1, "--tls-ca", files / "c.pem", code=1)
+    assert "go with --scheduler tls://" in mixed.stderr
     both = ("--labels", files / "y.npy", "--workers", 2, *common)
     assert "address of a scheduler, or a number" in run("fit", files / "X.npy", *both, code=1).stderr

@@ -14,15 +14,16 @@ from ._report import print_json
 
 @dataclass
 class Spread:
-    """Where to learn, and for how long."""
+    """Where to learn, and how; settings that are None are `paloma.distributed.fit`'s own."""
 
     scheduler: str | None
     cluster: dict[str, Any]
-    rounds: int
-    checkpoint: Path | None
+    settings: dict[str, Any]
 
     def refuse(self, options: list[str]) -> None:
-        """Options that say something about rows which this process never sees."""
+        """Options that say something about rows which this process never sees, or about another kind of cluster."""
+        if self.scheduler is None and any(self.cluster[name] for name in ("tls_ca", "tls_cert", "tls_key")):
+            raise ValueError("--tls-ca, --tls-cert and --tls-key go with --scheduler tls://...")
         if options:
             raise ValueError(
                 f"{', '.join(options)} cannot go with --scheduler or --workers: rows are taken as they are."
@@ -34,8 +35,9 @@ class Spread:
         """Learn on the cluster, save the metric, print the rounds."""
         metric.set_params(verbose=int(not (quiet or as_json)))
         X, y = _sources(data, label, labels)
+        given = {name: value for name, value in self.settings.items() if value is not None}
         with connected(self.scheduler, **self.cluster) as client:
-            model = fit(metric, X, y, client=client, rounds=self.rounds, checkpoint=self.checkpoint)
+            model = fit(metric, X, y, client=client, **given)
         model.set_params(verbose=0)
         opened = Opened(model)
         names = getattr(model, "feature_names_in_", None)

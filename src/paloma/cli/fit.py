@@ -31,7 +31,12 @@ def fit(
         str | None, typer.Option(help="Learn on the cluster of this Dask scheduler, e.g. tcp://10.0.0.5:8786.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Learn on so many processes of this machine.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="On a cluster: rounds of learning and mixing.")] = 8,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="On a cluster: rounds of learning and mixing; 8 unless given.")
+    ] = None,
+    shard_rows: Annotated[
+        int | None, typer.Option(min=2, help="On a cluster: rows of a .npy file that are learnt at a time, 65,536.")
+    ] = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="On a cluster: file that keeps each round, to go on from.")
     ] = None,
@@ -60,14 +65,18 @@ def fit(
     from ._report import Learning, print_json
 
     metric = make(learner, setting, seed)
+    tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
+    settings = {"rounds": rounds, "shard_rows": shard_rows, "checkpoint": checkpoint}
     if scheduler is not None or workers is not None:
         from ._spread import Spread
 
-        tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
-        spread = Spread(scheduler, {"workers": workers, "dashboard": dashboard, **tls}, rounds, checkpoint)
+        spread = Spread(scheduler, {"workers": workers, "dashboard": dashboard, **tls}, settings)
         unused = {"--triplets": triplets, "--drop": drop, "--prepare": prepare not in ("auto", "none")}
         spread.refuse([name for name, value in unused.items() if value])
         return spread.fit(metric, data, label, labels, output, quiet, as_json)
+    alone = [name for name, value in {**settings, **tls, "dashboard": dashboard}.items() if value]
+    if alone:
+        raise ValueError(f"--{alone[0].replace('_', '-')} is for a cluster: give --scheduler or --workers as well.")
     given = None if triplets is None else read_triplets(triplets)
     batch = read_all(data, Wanted(label, given is None, None, dropped(drop)), labels)
     batch.y = LabelType(label_type).of(batch, data)

@@ -21,8 +21,9 @@ from ._runner import later, reduced, runner
 from ._shards import shards_of
 from ._survey import Survey
 
-# mining="auto" looks across shards up to this many rows and bytes, as one machine would; the work grows with n^2.
-ACROSS_ROWS, ACROSS_BYTES = 200_000, 1 << 28
+# mining="auto" looks across shards up to this many rows, bytes and shards, as one machine would; the work grows with
+# n^2, and the number of tasks with that of shards squared.
+ACROSS_ROWS, ACROSS_BYTES, ACROSS_SHARDS = 200_000, 1 << 28, 64
 
 
 def fit(
@@ -58,7 +59,7 @@ def fit(
     mining : {"auto", "across", "within"}
         Where targets and impostors of a row are looked for: across all shards, exactly as `fit` on one machine does,
         which costs n^2 d and lends each shard the rows it needs; or within its own shard. "auto" is across up to
-        200,000 rows and 256 MiB.
+        200,000 rows, 256 MiB and 64 shards.
     held_out : float in [0, 0.5]
         Part of the rows, at most 2,000, that are not learnt from; `score` on them is reported each round. 0: none.
     shard_rows : int
@@ -86,8 +87,9 @@ def fit(
     _check(estimator, rounds, mining, held_out, shard_rows)
     if checkpoint is not None and not isinstance(estimator.random_state, Integral):
         raise ValueError(f"checkpoint needs a seed to go on from: give {check.name_of(estimator)} a random_state.")
-    survey = Survey.of(clone(estimator), runner(client), shards_of(X, y, shard_rows), held_out)
-    small = survey.n_rows <= ACROSS_ROWS and survey.n_bytes <= ACROSS_BYTES and len(survey.shards) > 1
+    shards = shards_of(X, y, shard_rows)
+    survey = Survey.of(clone(estimator), runner(client), shards, held_out)
+    small = survey.n_rows <= ACROSS_ROWS and survey.n_bytes <= ACROSS_BYTES and 1 < len(shards) <= ACROSS_SHARDS
     across = mining == "across" or (mining == "auto" and small and same_everywhere(estimator))
     return _Fit(survey, plans_across(survey) if across else plans_within(survey), across).learn(rounds, checkpoint)
 

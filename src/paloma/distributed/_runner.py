@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .._optional import optional
 
@@ -21,8 +22,14 @@ def later(function: Callable[..., Any], *arguments: Any, nout: int | None = None
 
 def _with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Bits depend on the number of BLAS threads; workers are the parallelism."""
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _libraries().limit(limits=1, user_api="blas"):
         return function(*arguments)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Looking for them takes milliseconds; paloma, whose functions tasks are, has loaded all there are."""
+    return ThreadpoolController()
 
 
 def _given(value: Any) -> Any:
