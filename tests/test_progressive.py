@@ -91,6 +91,11 @@ def test_votes_without_any_row():
     assert votes.shape == (4, 0)
 
 
+def test_rows_without_labels_are_no_batches():
+    with pytest.raises(TypeError, match="give the labels y of these rows"):
+        progressive(paloma.LODML(), X)
+
+
 def test_plot():
     result = progressive(paloma.LODML(random_state=0), X, Y)
     ax = plot_progress(result, "triplet_accuracy", window=3, label="LODML")

@@ -94,7 +94,7 @@ class Model(ABC):
 
     def widen(self, d: int) -> None:
         """Take more features, which were 0 so far."""
-        raise NotImplementedError(f"{type(self).__name__} has a fixed number of features.")
+        raise ValueError("New features can only come to learners of dense matrices: ODML, LODML, OASIS, LOSL, SLMOML.")
 
     def readout(self, parts: Parts, averaged: bool, project: str) -> Any:
         """`build`, kept until learning goes on or another read-out is asked for."""

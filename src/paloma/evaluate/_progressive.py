@@ -138,6 +138,8 @@ def plot_progress(
 
 def _batches(X: Any, y: Any, size: int) -> Iterator[tuple[Any, Array]]:
     if y is None:
+        if hasattr(X, "shape"):
+            raise TypeError("progressive: give the labels y of these rows, or X as an iterable of (rows, labels).")
         for rows, labels in X:
             yield rows, np.asarray(labels)
         return
