@@ -82,8 +82,10 @@ def _labels(y: Any, edges: Any, n: int) -> list[Any]:
         return [None] * n
     else:
         if np.isnan(np.sum(edges)):
-            raise ValueError("X has chunks of unknown size: give y as a Dask array of as many chunks or, for a dataframe, "
-                             "by the name of a column; or call compute_chunk_sizes() on a Dask array X.")  # fmt: skip
+            raise ValueError(
+                "X has chunks of unknown size: give y as a Dask array of as many chunks, of a dataframe as the name of "
+                "a column, or call compute_chunk_sizes() on a Dask array X."
+            )
         length = y.shape[0] if isinstance(y, File) else len(y)
         if length != edges[-1]:
             raise ValueError(f"y has {length} labels for {edges[-1]} rows of X.")
