@@ -201,7 +201,7 @@ class ProjectedModel(Model):
     def begin(self, start: Callable[[float], Array], X: Any, triplets: Array | None) -> Self:
         d = X.shape[1]
         n = 0 if triplets is None else len(triplets)
-        m = min(d, auto_components(n, len(self.labels))) if self.n_components == "auto" else int(self.n_components)
+        m = auto_components(d, n, len(self.labels)) if self.n_components == "auto" else int(self.n_components)
         seed = int(self.rng.integers(np.iinfo(np.int32).max))
         arguments = (d, m, X.dtype, self.symmetric, self.projection, seed)
         if m == d:
@@ -327,10 +327,11 @@ def _average_ends(seen: int, n: int) -> Array:
     return np.arange(AVERAGE_EVERY - 1 - seen % AVERAGE_EVERY, n, AVERAGE_EVERY)
 
 
-def auto_components(n_triplets: int, n_classes: int) -> int:
-    """Projected dimension: 10 log(triplets) (spec.md 9), at least 50 and 1.6 a class, at most 400."""
+def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
+    """Projected dimension: 10 log(triplets) (spec.md 9), at least 50 and 1.6 a class, at most 400; or d up to twice it."""
     by_triplets = 10.0 * np.log(n_triplets) if n_triplets > 1 else 100.0
-    return int(np.clip(np.ceil(max(by_triplets, 1.6 * n_classes)), 50, 400))
+    m = int(np.clip(np.ceil(max(by_triplets, 1.6 * n_classes)), 50, 400))
+    return d if d <= 2 * m else m
 
 
 def auto_rank(d: int, n_classes: int) -> int:

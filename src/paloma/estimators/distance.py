@@ -135,7 +135,8 @@ class L2ODML(DistanceLearner, PerRegionLearner, ProjectedLearner):
     {regions}
     n_components : int or "auto"
         Projected dimension m. "auto" is 10 log(number of triplets) or 1.6 a class, whichever is more, between 50 and
-        400: the error of the inner products falls with the root of m, learning costs m^2 a triplet.
+        400: the error of the inner products falls with the root of m, learning costs m^2 a triplet. Up to twice as many
+        features are not projected at all, which would save next to nothing.
     rank : int or "auto"
         Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 256
         or 3.75 a class, whichever is more, at most 1024. If `score` rises with it, raise it: on CUB-200 (200 classes,
