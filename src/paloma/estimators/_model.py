@@ -328,7 +328,7 @@ def _average_ends(seen: int, n: int) -> Array:
 
 
 def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
-    """Projected dimension: 10 log(triplets) (spec.md 9), at least 50 and 1.6 a class, at most 400; or d up to twice it."""
+    """Dimension m: 10 log(triplets) (spec.md 9), at least 50 and 1.6 a class, at most 400; all d up to twice that."""
     by_triplets = 10.0 * np.log(n_triplets) if n_triplets > 1 else 100.0
     m = int(np.clip(np.ceil(max(by_triplets, 1.6 * n_classes)), 50, 400))
     return d if d <= 2 * m else m
