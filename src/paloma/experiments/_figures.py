@@ -174,4 +174,4 @@ def _tidy(ax: Any, grid: str = "y") -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(PALE)
     ax.tick_params(color=PALE, labelcolor=INK, length=3, labelsize=8)
-    ax.tick_params(which="minor", length=0)
+    ax.tick_params(which="minor", length=0, labelbottom=False)

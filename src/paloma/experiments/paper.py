@@ -125,6 +125,6 @@ SETS = {
         DataSet("caltech256_20", "Caltech256, 20 classes", "caltech256", 20, without=NO_DATA),
         DataSet("cifar10", "CIFAR10", "cifar10", percents=(0,), n_runs=1),
         DataSet("pets", "Oxford Cats&Dogs", "pets", n_runs=5),
-        DataSet("cub200", "CUB-200, 200 classes", "cub200", comparable="not in the paper", n_runs=2),
+        DataSet("cub200", "CUB-200, 200 classes", "cub200", comparable="not in the paper", n_runs=1),
     )
 }
