@@ -8,8 +8,7 @@ full rank, so each form a^T M a takes a new Cholesky factor of P: O(d^3) a tripl
 import numpy as np
 
 from .jit import inlined, kernel
-from .logdet import logdet_step, rates
-from .steps import squared_norm
+from .logdet import rates, step_of
 
 
 @kernel
@@ -49,11 +48,8 @@ def fading_sweep(
                 _inverse_forms(stack[j], rows[b], rows[b], work, form)
                 s = mu * form[0]
             gap += r - s
-        gaps[t] = gap
         loss += max(gap, 0.0)
-        norm = squared_norm(lam * lam, mu * mu, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
-        step = logdet_step(squared, gap, margins[t], p, q, r, s, C[t]) if norm > 0.0 else 0.0
-        tau[t] = step
+        step = step_of(t, i, j, gap, p, q, r, s, norms, margins, C, lam, mu, squared, tau, gaps)
         if step > 0.0:
             updates += 1
             for pair, slot, move in ((k, i, step), (b, j, -step)):

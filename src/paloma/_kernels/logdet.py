@@ -51,11 +51,8 @@ def logdet_sweep(
             if j >= 0:
                 s = mu * _form(_matrix(flat, begin, size, j), local_rows[b], work[3])
             gap += r - s
-        gaps[t] = gap
         loss += max(gap, 0.0)
-        norm = squared_norm(lam * lam, mu * mu, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
-        step = logdet_step(squared, gap, margins[t], p, q, r, s, C[t]) if norm > 0.0 else 0.0
-        tau[t] = step
+        step = step_of(t, i, j, gap, p, q, r, s, norms, margins, C, lam, mu, squared, tau, gaps)
         if step == 0.0:
             continue
         updates += 1
@@ -72,6 +69,15 @@ def logdet_sweep(
         if j >= 0:
             _add(_matrix(flat, begin, size, j), work[3], mu * step / (1.0 - step * s), work[4])
     return loss, updates
+
+
+@inlined
+def step_of(t, i, j, gap, p, q, r, s, norms, margins, C, lam, mu, squared, tau, gaps):
+    """The step of triplet t, entered with its gap; none where Psi = 0."""
+    gaps[t] = gap
+    norm = squared_norm(lam * lam, mu * mu, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
+    tau[t] = logdet_step(squared, gap, margins[t], p, q, r, s, C[t]) if norm > 0.0 else 0.0
+    return tau[t]
 
 
 @kernel

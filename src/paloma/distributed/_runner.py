@@ -49,12 +49,9 @@ class Here:
     def place(self, value: Any) -> Any:
         return value
 
-    def keep(self, tasks: list[Any]) -> list[Any]:
-        return self.run(tasks)
-
-    def memory(self) -> float:
-        """Bytes that shards may stay in between rounds."""
-        return 0.0
+    def kept(self, shards: list[Any], n_bytes: int) -> list[Any]:
+        """Shards are read anew each time: this process holds one."""
+        return shards
 
 
 class There:
@@ -75,11 +72,15 @@ class There:
     def fetch(self, results: Any) -> Any:
         return self.client.gather(results)
 
-    def keep(self, tasks: list[Any]) -> list[Any]:
-        """Results that are there before anything that takes them is asked for: tasks queued behind long ones hold up
+    def kept(self, shards: list[Any], n_bytes: int) -> list[Any]:
+        """Shards stay on the workers if a quarter of their memory is enough.
+
+        They are there before anything that takes them is asked for: reading that is queued behind long tasks holds up
         one worker while another has nothing to do.
         """
-        results = self.run(tasks)
+        if n_bytes > self._memory() / 4:
+            return shards
+        results = self.run(shards)
         with self.client.as_current():
             optional("distributed", "dask").wait(results)
         return results
@@ -90,7 +91,7 @@ class There:
         with optional("dask", "dask").config.set(silent):
             return self.run([later(_given, value)])[0]
 
-    def memory(self) -> float:
+    def _memory(self) -> float:
         limits = self.client.run(_memory_limit)
         return float("inf") if None in limits.values() else float(sum(limits.values()))
 

@@ -33,9 +33,8 @@ class Survey:
         if first.names is not None:
             learner.feature_names_in_ = first.names
         learner._check_held(first.width)
-        if _bytes(about) <= runner.memory() / 4:
-            shards = runner.keep(shards)
-        return cls(learner, runner, shards, about, _jobs(learner, about, held_out))
+        kept = runner.kept(shards, _bytes(about))
+        return cls(learner, runner, kept, about, _jobs(learner, about, held_out))
 
     @property
     def each(self) -> list[tuple[Any, plan.Job]]:
