@@ -9,11 +9,11 @@ from numba import njit
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile once a machine (disk cache), release the GIL, allow reassociation but keep NaN."""
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile once per machine (disk cache), release the GIL, allow reassociation but keep NaN."""
     return njit(cache=True, nogil=True, fastmath=_FASTMATH)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A piece of a kernel, compiled into its caller: passing arrays between kernels costs as much as d = 16 work."""
+    """A piece of a compiled function, part of its caller: passing arrays between two costs as much as d = 16 work."""
     return njit(inline="always", nogil=True, fastmath=_FASTMATH)(function)

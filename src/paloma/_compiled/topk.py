@@ -1,21 +1,24 @@
 """Partial top-k over tiles of scores."""
 
-from .jit import kernel
+from .jit import compiled
 
 
-@kernel
-def merge_tile(scores, alpha, table, item_class, constant, start, own, query_class, others, best, ids):
+@compiled
+def merge_tile(tile, queries, others, best, ids):
     """Merge a tile of items into each query's k smallest values alpha * score + table[q, class] + constant.
 
-    own : item that is the query itself (-1: none), never returned.  others : skip items of the query's class.
+    A table of one column is the same for all classes.
+    others : skip items of the query's class.
     best, ids : (n_queries, k), sorted; of equal values the item of the lower number stays first.
     """
-    k = best.shape[1]
+    scores, alpha, start, item_class, constant = tile
+    table, own, query_class = queries
+    k, local = best.shape[1], table.shape[1] > 1
     for q in range(scores.shape[0]):
         worst = best[q, k - 1]
         for i in range(scores.shape[1]):
             c = item_class[i]
-            value = alpha * scores[q, i] + table[q, c] + constant[i]
+            value = alpha * scores[q, i] + table[q, c if local else 0] + constant[i]
             if not value < worst or start + i == own[q]:
                 continue
             if others and c == query_class[q]:

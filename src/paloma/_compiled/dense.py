@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .jit import kernel
+from .jit import compiled
 
 
-@kernel
+@compiled
 def quadratic_rows(half, rows, diagonal):
     """v^T M v of each row v from half = V triu(M)^T: 2 <half, v> less the diagonal counted twice."""
     out = np.empty(rows.shape[0])
@@ -18,7 +18,7 @@ def quadratic_rows(half, rows, diagonal):
     return out
 
 
-@kernel
+@compiled
 def mirror_upper(matrix):
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile."""
     d, tile = matrix.shape[0], 32
@@ -29,8 +29,8 @@ def mirror_upper(matrix):
                     matrix[s, r] = matrix[r, s]
 
 
-@kernel
-def move_towards(mean, current, rate):
+@compiled
+def move_toward(mean, current, rate):
     """mean += rate (current - mean), flat arrays, in place."""
     for k in range(mean.shape[0]):
         mean[k] += rate * (current[k] - mean[k])

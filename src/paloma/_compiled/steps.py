@@ -1,15 +1,27 @@
-"""Step sizes of spec.md section 1, chosen by an integer code (see `paloma._step` for the words)."""
+"""Step sizes of theory 1, chosen by an integer code (see `paloma._step` for the words)."""
 
 import math
 
-from .jit import kernel
+from .jit import compiled, inlined
 
-PA, PA1, PA2, SMOOTH, LOGISTIC, RAMP, RESCALED = range(7)
+PA, PA1, PA2, SMOOTH, LOGISTIC, RAMP, RESCALED, PLAIN = range(8)
 
 
-@kernel
-def step_size(code, gap, norm, C, first, second):
-    """tau of spec 1 for gap = margin - z, squared norm N, aggressiveness C and the rule's two constants."""
+@inlined
+def take(rule, margin, C, norm, value, weighs):
+    """The gap margin + weighs value, the step tau it asks for, and tau in units of what was learned, which `weighs`.
+
+    Takes numbers alone: arrays that pass through a function, even an inlined one, are counted at each triplet.
+    """
+    gap = margin + weighs * value
+    tau = step_size(rule, gap, norm, C)
+    return gap, tau, tau / weighs
+
+
+@compiled
+def step_size(rule, gap, norm, C):
+    """tau of theory 1 for gap = margin - z, squared norm N and aggressiveness C; PLAIN is a gradient step of size C."""
+    code, first, second = rule
     if not norm > 0.0 or C == 0.0:
         return 0.0
     if code == LOGISTIC:
@@ -26,14 +38,17 @@ def step_size(code, gap, norm, C, first, second):
         return min(C, gap / (norm + first / C))
     if code == RAMP:
         return min(C, gap / norm) if gap < first else 0.0
+    if code == PLAIN:
+        return C
     return min(C * second * first * math.exp(-first * gap), gap / norm)
 
 
-@kernel
+@compiled
 def _logistic(z, norm, C):
     """Root of tau = C / (1 + exp(z + tau N)) in (0, C): Newton kept inside a shrinking bracket.
 
-    Where the sigmoid is steep Newton may jump from one end to the other for long: then every second step halves.
+    If the sigmoid is steep, Newton may jump between the ends for a long time: then every second step halves the
+    bracket.
     """
     low, high = 0.0, C
     tau = min(C, 1.0 / norm)
@@ -58,17 +73,17 @@ def _logistic(z, norm, C):
     return tau
 
 
-@kernel
-def squared_norm(lam2, mu2, i, j, both, positive, negative):
-    """N = T_ij n_d + (T_ii - T_ij) n_+ + (T_jj - T_ij) n_-, free of cancellation (spec 6.1, 7).
+@compiled
+def squared_norm(kernel, i, j, both, positive, negative):
+    """N = T_ij n_d + (T_ii - T_ij) n_+ + (T_jj - T_ij) n_-, free of cancellation (theory 6.1, 7).
 
-    A class code below zero is class-free: T = lam^2 against everything, itself included (spec 15 II.1).
+    A class code below zero is class-free: T = lam^2 against everything, itself included (theory 15 II.1).
     """
-    norm = lam2 * both
+    norm = kernel.lam2 * both
     if i == j:
-        return norm + mu2 * both if i >= 0 else norm
+        return norm + kernel.mu2 * both if i >= 0 else norm
     if i >= 0:
-        norm += mu2 * positive
+        norm += kernel.mu2 * positive
     if j >= 0:
-        norm += mu2 * negative
+        norm += kernel.mu2 * negative
     return norm

@@ -1,24 +1,27 @@
-"""LogDet steps while what was learnt fades: the loop of `paloma._kernels.logdet` on inverses.
+"""LogDet steps while what was learned fades: the loop of `paloma._compiled.logdet` on inverses.
 
-Before each triplet every inverse decays towards that of the start, P <- P0 + g (P - P0): P = M^-1 is where LogDet steps
-add up (spec.md 8), so a step taken k triplets ago weighs g^k, and g P + (1 - g) P0 stays positive definite. Decay has
-full rank, so each form a^T M a takes a new Cholesky factor of P: O(d^3) a triplet.
+Before each triplet every inverse decays toward that of the start, P <- P0 + g (P - P0): P = M^-1 is where LogDet steps
+add up (theory 8), so a step taken k triplets ago weighs g^k, and g P + (1 - g) P0 stays positive definite. Decay has
+full rank, so each form a^T M a takes a new Cholesky factor of P: O(d^3) per triplet.
 """
 
 import numpy as np
 
-from .jit import inlined, kernel
-from .logdet import rates, step_of
+from .groups import Rates
+from .jit import compiled, inlined
+from .logdet import logdet_step, rates_of
+from .steps import squared_norm
 
 
-@kernel
-def fading_sweep(
-    rows, U, stack, slots, origin, forget, members, norms, margins, C, lam, mu, squared, tau, weight, gaps
-):  # fmt: skip
+@compiled
+def fading_sweep(triplets, rows, matrices, origin, forget, kernel, squared, out):
     """Learn triplets one by one on the inverses U and stack, in place; returns (sum of hinge losses, updates).
 
     origin : the inverse of the start.  Others: see `logdet_sweep`.  A class decays when it is next met, or at the end.
     """
+    members, margins, C, norms = triplets
+    tau, gaps, weight = out
+    (U, stack, slots), lam, mu = matrices, kernel.lam, kernel.mu
     n, g = members.shape[0], 1.0 - forget
     decayed = np.zeros(stack.shape[0], np.int64)
     form, work = np.zeros(3), np.empty((2, rows.shape[1]))
@@ -31,7 +34,7 @@ def fading_sweep(
         if lam > 0.0:
             _inverse_forms(U, rows[k], rows[b], work, form)
             gap += lam * (form[0] - form[1])
-            p, q = rates(form, lam)
+            p, q = rates_of(form, lam)
         for slot in (i, j):
             if slot >= 0 and decayed[slot] <= t:
                 _decay(stack[slot], origin, g ** (t + 1 - decayed[slot]))
@@ -39,7 +42,7 @@ def fading_sweep(
         if i == j and i >= 0:
             _inverse_forms(stack[i], rows[k], rows[b], work, form)
             gap += mu * (form[0] - form[1])
-            r, s = rates(form, mu)
+            r, s = rates_of(form, mu)
         else:
             if i >= 0:
                 _inverse_forms(stack[i], rows[k], rows[k], work, form)
@@ -49,7 +52,9 @@ def fading_sweep(
                 s = mu * form[0]
             gap += r - s
         loss += max(gap, 0.0)
-        step = step_of(t, i, j, gap, p, q, r, s, norms, margins, C, lam, mu, squared, tau, gaps)
+        norm = squared_norm(kernel, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
+        step = logdet_step(squared, gap, norm, margins[t], Rates(p, q, r, s), C[t])
+        gaps[t], tau[t] = gap, step
         if step > 0.0:
             updates += 1
             for pair, slot, move in ((k, i, step), (b, j, -step)):

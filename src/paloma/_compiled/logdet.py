@@ -1,4 +1,4 @@
-"""The exact LogDet step and the loop over triplets that takes it (spec.md 8).
+"""The exact LogDet step and the loop over triplets that takes it (theory 8).
 
 The step is M^-1 += t (aa^T - bb^T), t = lam tau at U and mu tau at a class's L: a shrinking along a and then a growing
 along b, each of rank one. With alpha = a^T M a, beta = b^T M b, gamma = a^T M b its determinant factors,
@@ -14,22 +14,20 @@ import math
 
 import numpy as np
 
-from .jit import inlined, kernel
+from .groups import Rates
+from .jit import compiled, inlined
 from .steps import squared_norm
 
 
-@kernel
-def logdet_sweep(
-    rows, local_rows, U, flat, begin, size, slots, members, norms, margins, C, lam, mu, squared, tau, weight,
-    gaps,
-):  # fmt: skip
+@compiled
+def logdet_sweep(triplets, rows, local_rows, spans, kernel, squared, out):
     """Learn triplets one by one on U and the class matrices, in place; returns (sum of hinge losses, updates).
 
     rows, local_rows : each pair p - q in the coordinates of U, and (the first size[slot] numbers) of its class matrix.
-    flat, begin, size : class matrix of a slot is flat[begin : begin + size^2].
-    slots : slot of each pair, below zero class-free or global.  members : the two pairs of each triplet.
-    tau, weight : filled with the step of each triplet, and the net step of each pair.  gaps : margin - z before it.
     """
+    members, margins, C, norms = triplets
+    tau, gaps, weight = out
+    (U, flat, begin, size, slots), lam, mu = spans, kernel.lam, kernel.mu
     work = np.empty((5, max(rows.shape[1], local_rows.shape[1], 1024)))
     shared, local = np.zeros(3), np.zeros(3)
     loss, updates = 0.0, 0
@@ -40,11 +38,11 @@ def logdet_sweep(
         if lam > 0.0:
             _forms(U, rows[k], rows[b], work[0], work[1], shared)
             gap += lam * (shared[0] - shared[1])
-            p, q = rates(shared, lam)
+            p, q = rates_of(shared, lam)
         if i == j and i >= 0:
             _forms(_matrix(flat, begin, size, i), local_rows[k], local_rows[b], work[2], work[3], local)
             gap += mu * (local[0] - local[1])
-            r, s = rates(local, mu)
+            r, s = rates_of(local, mu)
         else:
             if i >= 0:
                 r = mu * _form(_matrix(flat, begin, size, i), local_rows[k], work[2])
@@ -52,7 +50,9 @@ def logdet_sweep(
                 s = mu * _form(_matrix(flat, begin, size, j), local_rows[b], work[3])
             gap += r - s
         loss += max(gap, 0.0)
-        step = step_of(t, i, j, gap, p, q, r, s, norms, margins, C, lam, mu, squared, tau, gaps)
+        norm = squared_norm(kernel, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
+        step = logdet_step(squared, gap, norm, margins[t], Rates(p, q, r, s), C[t])
+        gaps[t], tau[t] = gap, step
         if step == 0.0:
             continue
         updates += 1
@@ -71,25 +71,14 @@ def logdet_sweep(
     return loss, updates
 
 
-@inlined
-def step_of(t, i, j, gap, p, q, r, s, norms, margins, C, lam, mu, squared, tau, gaps):
-    """The step of triplet t, entered with its gap; none where Psi = 0."""
-    gaps[t] = gap
-    norm = squared_norm(lam * lam, mu * mu, i, j, norms[t, 0], norms[t, 1], norms[t, 2])
-    tau[t] = logdet_step(squared, gap, margins[t], p, q, r, s, C[t]) if norm > 0.0 else 0.0
-    return tau[t]
-
-
-@kernel
-def logdet_step(squared, gap, margin, p, q, r, s, C):
-    """The dual variable tau: 0 where gap = g(0) <= 0, else the root of g, at most C; closed for one matrix (spec 8).
-
-    p, q : rates of the shared matrix.  r, s : rates of the class matrices, 0 where there are none.
-    """
-    if not gap > 0.0 or C == 0.0:
+@compiled
+def logdet_step(squared, gap, norm, margin, rates, C):
+    """The dual variable tau: 0 if gap = g(0) <= 0 or Psi = 0, else the root of g, at most C; closed for one matrix."""
+    p, q, r, s = rates
+    if not gap > 0.0 or not norm > 0.0 or C == 0.0:
         return 0.0
     if squared or r > 0.0 or s > 0.0:
-        return _dual_root(squared, gap, margin, p, q, r, s, C)
+        return _dual_root(squared, gap, margin, rates, C)
     excess, product = margin * (p - q), p * q
     root = math.hypot(margin * (p + q), 2.0 * product)
     if excess > 0.0:
@@ -100,9 +89,10 @@ def logdet_step(squared, gap, margin, p, q, r, s, C):
     return C if denominator * C <= 2.0 * gap else 2.0 * gap / denominator
 
 
-@kernel
-def _dual_root(squared, gap, margin, p, q, r, s, C):
+@compiled
+def _dual_root(squared, gap, margin, rates, C):
     """Root of g, decreasing from g(0) = gap to minus infinity at the pole: Newton inside a shrinking bracket."""
+    p, q, r, s = rates
     curve = 0.5 / C if squared else 0.0
     low, high = 0.0, gap / curve if squared else C
     fastest = max(q, s)
@@ -134,7 +124,7 @@ def _matrix(flat, begin, size, slot):
 
 
 @inlined
-def rates(form, weight):
+def rates_of(form, weight):
     """(p, q) times the weight, with p - q = alpha - beta and p q = alpha beta - gamma^2; the smaller by division."""
     s, product = form[0] - form[1], max(form[0] * form[1] - form[2] * form[2], 0.0)
     large = 0.5 * (abs(s) + math.sqrt(s * s + 4.0 * product))
@@ -197,7 +187,7 @@ def _form(M, a, u):
 def _move(M, u, v, t, determinant, form):
     """M^-1 += t (aa^T - bb^T): shrink along u = M a, then grow along v = M b as the shrinking left it.
 
-    The boxed update of spec 8 with its square completed. Products of one vector with itself: symmetric to the last bit.
+    The boxed update of theory 8 with its square completed. Products of a vector with itself: symmetric to the last bit.
     """
     shrink = 1.0 + t * form[0]
     down, up, turn = math.sqrt(t / shrink), math.sqrt(t * shrink / determinant), t * form[2] / shrink

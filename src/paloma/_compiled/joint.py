@@ -1,6 +1,6 @@
-"""Several modalities learnt together: a round is open or not for all of them (spec.md 5).
+"""Several modalities learned together: a round is open or not for all of them (theory 5).
 
-Theta of the modalities is weighed by Hedge inside the loop, from the sums of their mistakes: see `paloma._hedge`.
+Theta of the modalities is weighted by Hedge inside the loop, from the sums of their mistakes: see `paloma._hedge`.
 A gate of infinity is always open, which makes the modalities independent of each other.
 """
 
@@ -8,13 +8,13 @@ import math
 
 import numpy as np
 
-from .jit import inlined, kernel
+from .jit import compiled, inlined
 from .steps import squared_norm, step_size
 from .sweep import spread
 
 
 @inlined
-def _weighed(gaps, log_beta, sums):
+def _weighted(gaps, log_beta, sums):
     """sum_r theta_r gaps[r]."""
     top = -math.inf
     for r in range(sums.shape[0]):
@@ -27,69 +27,70 @@ def _weighed(gaps, log_beta, sums):
     return combined / total
 
 
-@kernel
-def weighed(gaps, log_beta, sums):
-    """`_weighed`, for a loop outside the kernels."""
-    return _weighed(gaps, log_beta, sums)
+@compiled
+def weighted(gaps, log_beta, sums):
+    """`_weighted`, for a loop that is not compiled."""
+    return _weighted(gaps, log_beta, sums)
 
 
-@kernel
-def joint_sweep(
-    grams, lam2, mu2, classes, triplets, norms, values, margin, tie, C, code, constants, gate, log_betas, sums, tau,
-    weight, gaps, opened
-):  # fmt: skip
+@compiled
+def joint_sweep(triplets, pairs, kernel, rule, gate, out):
     """`sweep` of m modalities over one list of pairs, for distances.
 
-    grams (m, P, P), norms (m, T, 3), values and weight (m, P), tau and gaps (T, m); sums : mistakes so far;
-    opened (T,) : receives which rounds were open, so that modalities stepped and were discounted. Returns the sum of
-    the hinge losses of the weighed distance, and the number of rounds with a step.
+    Gram matrices (m, P, P), norms (m, T, 3), values and weight (m, P), tau and gaps (T, m). Returns the sum of the
+    hinge losses of the weighted distance, and the number of rounds with a step.
     """
+    grams, _, classes, values = pairs
+    members, margins, C, norms = triplets
+    tau, gaps, weight = out
+    sums = gate.sums
     loss, updates = 0.0, 0
-    for t in range(triplets.shape[0]):
-        k, b = triplets[t, 0], triplets[t, 1]
+    for t in range(members.shape[0]):
+        k, b = members[t, 0], members[t, 1]
         for r in range(sums.shape[0]):
-            gaps[t, r] = margin + (values[r, k] - values[r, b])
+            gaps[t, r] = margins[t] + (values[r, k] - values[r, b])
             tau[t, r] = 0.0
-        combined = _weighed(gaps[t], log_betas[t], sums)
+        combined = _weighted(gaps[t], gate.log_betas[t], sums)
         loss += max(combined, 0.0)
-        opened[t] = combined - margin + gate > tie
-        if not opened[t]:
+        gate.opened[t] = combined - margins[t] + gate.width > gate.tie
+        if not gate.opened[t]:
             continue
         stepped = False
         i, j = classes[k], classes[b]
         for r in range(sums.shape[0]):
-            if C[t] > 0.0 and gaps[t, r] >= margin - tie:
+            if C[t] > 0.0 and gaps[t, r] >= margins[t] - gate.tie:
                 sums[r] += 1.0
-            norm = squared_norm(lam2, mu2, i, j, norms[r, t, 0], norms[r, t, 1], norms[r, t, 2])
-            step = step_size(code, gaps[t, r], norm, C[t], constants[0], constants[1])
+            norm = squared_norm(kernel, i, j, norms[r, t, 0], norms[r, t, 1], norms[r, t, 2])
+            step = step_size(rule, gaps[t, r], norm, C[t])
             tau[t, r] = step
             if step == 0.0:
                 continue
             stepped = True
             weight[r, k] += step
             weight[r, b] -= step
-            spread(values[r], grams[r], grams[r], k, b, i, j, classes, lam2, mu2, step)
+            spread(values[r], grams[r], grams[r], classes, k, b, kernel, step)
         updates += stepped
     return loss, updates
 
 
-@kernel
-def joint_stream(
-    X, columns, bounds, factors, triplets, slots, C, lam, mu, W, L, full, margin, tie, plain, code, constants, gate,
-    log_betas, sums, tau, gaps, opened
-):  # fmt: skip
+@compiled
+def joint_stream(triplets, points, matrices, kernel, rule, gate, full, out):
     """All modalities one triplet after the other, in place, on matrices that stand side by side.
 
-    W (k, D) : that of modality r in columns bounds[r] to bounds[r + 1], which are `columns` of X times `factors`; L is
-    a stack of such for classes. full : M itself, in the first rows, where the value of a pair v is v^T M v (ODML); else
-    a factor W with |W v|^2, moved along its gradient (spec.md 5, LOMDML), by steps of size C where `plain`.
+    W (k, D) : that of modality r in the columns of r; L is a stack of such for classes. full : M itself, in the first
+    rows, where the value of a pair v is v^T M v (ODML); else a factor W with |W v|^2, moved along its gradient
+    (theory 5, LOMDML).
     """
+    X, columns, bounds, factors = points
+    W, L, slots = matrices
+    members, margins, C, lam, mu = triplets.members, triplets.margins, triplets.C, kernel.lam, kernel.mu
+    tau, gaps, sums = out.tau, out.gaps, gate.sums
     loss, updates = 0.0, 0
     m, k = sums.shape[0], W.shape[0]
     work, images, parts = np.empty((4, W.shape[1]), X.dtype), np.empty((4, m, k), X.dtype), np.empty((m, 5))
-    for t in range(triplets.shape[0]):
+    for t in range(members.shape[0]):
         i, j = slots[t, 0], slots[t, 1]
-        _differences(X, triplets[t], columns, factors, work)
+        _differences(X, members[t], columns, factors, work)
         for r in range(m):
             first, last = bounds[r], bounds[r + 1]
             rows = last - first if full else k
@@ -107,29 +108,25 @@ def joint_stream(
                 if j >= 0:
                     value -= mu * _form(images[3, r], work[1], first, last)
                 both, aa, bb = parts[r, 0] * parts[r, 1] + parts[r, 2] * parts[r, 2], parts[r, 3], parts[r, 4]
-                norm = squared_norm(lam * lam, mu * mu, i, j, 0.5 * both, aa * aa, bb * bb)
+                norm = squared_norm(kernel, i, j, 0.5 * both, aa * aa, bb * bb)
             else:
                 value, norm = _value_and_norm(images[0, r], images[1, r], lam, parts[r], True, True, True)
                 if i >= 0 or j >= 0:
                     one, two = _value_and_norm(images[2, r], images[3, r], mu, parts[r], i >= 0, j >= 0, i == j)
                     value, norm = value + one, norm + two
-            gaps[t, r] = margin + value
+            gaps[t, r] = margins[t] + value
             parts[r, 0] = norm
             tau[t, r] = 0.0
-        combined = _weighed(gaps[t], log_betas[t], sums)
+        combined = _weighted(gaps[t], gate.log_betas[t], sums)
         loss += max(combined, 0.0)
-        opened[t] = combined - margin + gate > tie
-        if not opened[t]:
+        gate.opened[t] = combined - margins[t] + gate.width > gate.tie
+        if not gate.opened[t]:
             continue
         stepped = False
         for r in range(m):
-            if C[t] > 0.0 and gaps[t, r] >= margin - tie:
+            if C[t] > 0.0 and gaps[t, r] >= margins[t] - gate.tie:
                 sums[r] += 1.0
-            norm = parts[r, 0]
-            if plain:
-                step = C[t] if gaps[t, r] > 0.0 and norm > 0.0 else 0.0
-            else:
-                step = step_size(code, gaps[t, r], norm, C[t], constants[0], constants[1])
+            step = step_size(rule, gaps[t, r], parts[r, 0], C[t])
             tau[t, r] = step
             if step == 0.0:
                 continue

@@ -2,66 +2,56 @@
 
 import numpy as np
 
-from .jit import kernel
-from .steps import squared_norm, step_size
+from .jit import compiled
+from .steps import squared_norm, take
 
 
-@kernel
-def sparse_stream(
-    data, indices, indptr, factor, triplets, classes, C, lam, mu, U, L, margins, code, constants, tau,
-    gaps=None, scale=None,
-):  # fmt: skip
-    """LOSL (spec.md 7) on U and the stack L in place, for rows with sorted indices; arguments as in `stream`."""
+@compiled
+def sparse_stream(triplets, rows, matrices, kernel, rule, out, scale=None):
+    """LOSL (theory 7) on U and the stack L in place; arguments as in `stream`."""
+    members, margins, C, tau, gaps = triplets.members, triplets.margins, triplets.C, out.tau, out.gaps
+    (U, L, slots), lam, mu = matrices, kernel.lam, kernel.mu
     loss, updates = 0.0, 0
-    f2 = np.float64(factor) * np.float64(factor)
-    for t in range(triplets.shape[0]):
-        p, q, n = triplets[t, 0], triplets[t, 1], triplets[t, 2]
-        i, j = classes[t, 0], classes[t, 1]
-        pp, qq, nn = (
-            f2 * _square(data, indptr[p], indptr[p + 1]),
-            f2 * _square(data, indptr[q], indptr[q + 1]),
-            f2 * _square(data, indptr[n], indptr[n + 1]),
-        )
-        apart = f2 * _apart(data, indices, indptr[q], indptr[q + 1], indptr[n], indptr[n + 1])
-        value = lam * _difference(U, data, indices, indptr, p, q, n)
+    f2 = np.float64(rows.factor) * np.float64(rows.factor)
+    for t in range(members.shape[0]):
+        p, q, n = members[t, 0], members[t, 1], members[t, 2]
+        i, j = slots[t, 0], slots[t, 1]
+        pp, qq, nn = f2 * _square(rows, p), f2 * _square(rows, q), f2 * _square(rows, n)
+        apart = f2 * _apart(rows, q, n)
+        value = lam * _difference(U, rows, p, q, n)
         if i >= 0:
-            value += mu * _form(L[i], data, indices, indptr, p, q)
+            value += mu * _form(L[i], rows, p, q)
         if j >= 0:
-            value -= mu * _form(L[j], data, indices, indptr, p, n)
-        gap = margins[t] - f2 * value
-        if scale is not None:
-            gap = margins[t] - scale[t] * f2 * value
-        if gaps is not None:
-            gaps[t] = gap
+            value -= mu * _form(L[j], rows, p, n)
+        norm = squared_norm(kernel, i, j, pp * apart, pp * qq, pp * nn)
+        weighs = 1.0 if scale is None else scale[t]
+        gap, tau[t], step = take(rule, margins[t], C[t], norm, -f2 * value, weighs)
+        gaps[t] = gap
         loss += max(gap, 0.0)
-        norm = squared_norm(lam * lam, mu * mu, i, j, pp * apart, pp * qq, pp * nn)
-        step = step_size(code, gap, norm, C[t], constants[0], constants[1])
-        tau[t] = step
         if step == 0.0:
             continue
         updates += 1
-        if scale is not None:
-            step /= scale[t]
-        _add_difference(U, lam * step * f2, data, indices, indptr, p, q, n)
+        _add_difference(U, lam * step * f2, rows, p, q, n)
         if i >= 0:
-            _add(L[i], mu * step * f2, data, indices, indptr, p, q)
+            _add(L[i], mu * step * f2, rows, p, q)
         if j >= 0:
-            _add(L[j], -mu * step * f2, data, indices, indptr, p, n)
+            _add(L[j], -mu * step * f2, rows, p, n)
     return loss, updates
 
 
-@kernel
-def _square(data, start, stop):
-    total = 0.0
-    for k in range(start, stop):
+@compiled
+def _square(rows, row):
+    data, indptr, total = rows.data, rows.indptr, 0.0
+    for k in range(indptr[row], indptr[row + 1]):
         total += np.float64(data[k]) * np.float64(data[k])
     return total
 
 
-@kernel
-def _apart(data, indices, a, a_stop, b, b_stop):
+@compiled
+def _apart(rows, first, second):
     """|x - y|^2 of two rows by merging their indices: exactly 0 for equal rows."""
-    total = 0.0
+    data, indices, indptr, total = rows.data, rows.indices, rows.indptr, 0.0
+    a, a_stop, b, b_stop = indptr[first], indptr[first + 1], indptr[second], indptr[second + 1]
     while a < a_stop or b < b_stop:
         if b == b_stop or (a < a_stop and indices[a] < indices[b]):
             difference = np.float64(data[a])
@@ -77,10 +67,10 @@ def _apart(data, indices, a, a_stop, b, b_stop):
     return total
 
 
-@kernel
-def _form(M, data, indices, indptr, row, column):
+@compiled
+def _form(M, rows, row, column):
     """x_row^T M x_column over the non-zeros."""
-    total = 0.0
+    data, indices, indptr, total = rows.data, rows.indices, rows.indptr, 0.0
     for a in range(indptr[row], indptr[row + 1]):
         r = indices[a]
         part = 0.0
@@ -90,10 +80,10 @@ def _form(M, data, indices, indptr, row, column):
     return total
 
 
-@kernel
-def _difference(M, data, indices, indptr, row, plus, minus):
+@compiled
+def _difference(M, rows, row, plus, minus):
     """x_row^T M (x_plus - x_minus): each row of M is visited once."""
-    total = 0.0
+    data, indices, indptr, total = rows.data, rows.indices, rows.indptr, 0.0
     for a in range(indptr[row], indptr[row + 1]):
         r = indices[a]
         part = 0.0
@@ -105,9 +95,10 @@ def _difference(M, data, indices, indptr, row, plus, minus):
     return total
 
 
-@kernel
-def _add_difference(M, weight, data, indices, indptr, row, plus, minus):
+@compiled
+def _add_difference(M, weight, rows, row, plus, minus):
     """M += weight x_row (x_plus - x_minus)^T."""
+    data, indices, indptr = rows.data, rows.indices, rows.indptr
     for a in range(indptr[row], indptr[row + 1]):
         r = indices[a]
         x = weight * np.float64(data[a])
@@ -117,9 +108,10 @@ def _add_difference(M, weight, data, indices, indptr, row, plus, minus):
             M[r, indices[b]] -= x * data[b]
 
 
-@kernel
-def _add(M, weight, data, indices, indptr, row, column):
+@compiled
+def _add(M, weight, rows, row, column):
     """M += weight x_row x_column^T over the non-zeros."""
+    data, indices, indptr = rows.data, rows.indices, rows.indptr
     for a in range(indptr[row], indptr[row + 1]):
         r = indices[a]
         x = weight * np.float64(data[a])

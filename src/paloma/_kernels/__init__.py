@@ -1,1 +1,0 @@
-"""Compiled loops: arrays in, arrays out, no checks, no classes. The only place that imports numba."""
