@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-Array = NDArray[Any]
+from ._typing import Array
 
 # Beyond these norms (in scaled units) |a|^4 leaves float64, or |a|^2 leaves float32.
 _LARGEST = {8: 1e70, 4: 1e17}
@@ -30,11 +29,13 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 
 
 def name_of(estimator: Any) -> str:
-    return type(estimator).__name__
+    """The name that errors begin with; a name itself as it is."""
+    return estimator if isinstance(estimator, str) else type(estimator).__name__
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool, named: bool = True) -> Any:
-    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only where conversion must.
+    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only if conversion requires
+    it.
 
     named=False: X are the points of triplets or pairs, whose columns can have no names to compare.
     """
@@ -42,7 +43,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, named: bool = True) -> An
 
 
 def check_queries(estimator: Any, X: Any, dtype: Any, *, named: bool = True) -> Any:
-    """Rows for a fitted estimator, in the precision it learnt in."""
+    """Rows for a fitted estimator, in the precision it learned in."""
     return _rows(estimator, X, False, dtype, named)
 
 
@@ -100,13 +101,24 @@ def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Arr
     return labels
 
 
+def check_marker(estimator: Any, unlabeled: Any, labels: Array) -> None:
+    """The marker of unlabeled rows, if any, is of the labels' type: one of another type would never match."""
+    word = isinstance(unlabeled, str | bytes)
+    if unlabeled is not None and len(labels) and word != (labels.dtype.kind in "US"):
+        kinds = ("a string", "numbers") if word else ("a number", "strings")
+        raise ValueError(
+            f"{name_of(estimator)}: unlabeled={unlabeled!r} is {kinds[0]}, but the labels in y are {kinds[1]}, so it "
+            "would mark no row. Use one type for all labels, including the `unlabeled` marker."
+        )
+
+
 def _of_one_kind(estimator: Any, labels: Array) -> Array:
     values = labels.tolist()
     out = np.asarray(values) if len({isinstance(value, str | bytes) for value in values}) < 2 else labels
     if out.dtype.kind not in "USbiufc" or out.ndim != 1:
         raise ValueError(
-            f"{name_of(estimator)}: labels must be numbers or strings of one kind; rows without a label are marked by "
-            "a value of the same kind."
+            f"{name_of(estimator)}: y mixes strings and numbers. Use one type for all labels, including the "
+            "`unlabeled` marker."
         )
     return out
 
@@ -117,14 +129,14 @@ def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
     who = name_of(estimator)
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(
-            f"{who}: triplets must be an int array (n, 3) of row numbers (anchor, positive, negative), or with X=None "
-            f"points (n, 3, d); got shape {array.shape}."
+            f"{who}: triplets must be an int array (n, 3) of row numbers (anchor, positive, negative), or points (n, "
+            f"3, d) with X=None; got shape {array.shape}."
         )
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{who}: triplets must be integer row numbers of X, got dtype {array.dtype}.")
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         worst = int(array.min()) if array.min() < 0 else int(array.max())
-        raise ValueError(f"{who}: triplets must name rows 0 to {n_rows - 1} of X, got row {worst}.")
+        raise ValueError(f"{who}: triplets must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
     return np.ascontiguousarray(array, np.int64)
 
 
@@ -153,12 +165,12 @@ def check_pairs(estimator: Any, pairs: Any, n_rows: int) -> Array:
     who = name_of(estimator)
     if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
-            f"{who}: pairs must be an int array (n, 2) of row numbers, or with X=None points (n, 2, d); "
-            f"got dtype {array.dtype} of shape {array.shape}."
+            f"{who}: pairs must be an int array (n, 2) of row numbers, or points (n, 2, d) with X=None; got dtype "
+            f"{array.dtype} of shape {array.shape}."
         )
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         worst = int(array.min()) if array.min() < 0 else int(array.max())
-        raise ValueError(f"{who}: pairs must name rows 0 to {n_rows - 1} of X, got row {worst}.")
+        raise ValueError(f"{who}: pairs must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
     return np.ascontiguousarray(array, np.int64)
 
 
@@ -175,7 +187,7 @@ def check_targets(estimator: Any, targets: Any, n: int) -> Array:
 
 
 def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
-    """One finite weight of at least 0 a triplet, or None."""
+    """One finite nonnegative weight per triplet, or None."""
     if weight is None:
         return None
     array = np.asarray(weight, np.float64)
@@ -200,6 +212,16 @@ def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
         )
 
 
+def check_minable(estimator: Any, X: Any) -> None:
+    """Refuse rows so small that their squared distances, by which triplets are mined, vanish."""
+    largest = float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
+    if 0.0 < largest < 1e3 * np.sqrt(float(np.finfo(X.dtype).tiny)):
+        raise ValueError(
+            f"{name_of(estimator)}: values in X are too small, at most {largest:.0e}: their squares would vanish in "
+            f"{X.dtype}. Multiply the data by a constant{', or use float64' if X.dtype == np.float32 else ''}."
+        )
+
+
 def check_units(estimator: Any, scale: float, dtype: Any) -> None:
     """Refuse rows so small that a metric in their units, about 1 / scale^2, would overflow."""
     if not scale > 10.0 / np.sqrt(float(np.finfo(dtype).max)):
@@ -221,6 +243,13 @@ def check_count(name: str, value: Any, low: int = 1) -> None:
     """An integer of at least `low`."""
     if not isinstance(value, Integral) or value is True or value is False or int(value) < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+
+
+def check_between(name: str, value: Any, low: int, high: int) -> None:
+    """An integer of at least `low` and at most `high`."""
+    check_count(name, value, low)
+    if value > high:
+        raise ValueError(f"{name} must be an integer of at most {high}, got {value!r}.")
 
 
 def check_word(name: str, value: Any, words: tuple[Any, ...]) -> None:

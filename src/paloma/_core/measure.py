@@ -1,4 +1,4 @@
-"""The measure axis: a pair feature phi(p, q) as a left and a right factor, a sign, stable squared norms (spec.md 0).
+"""The measure axis: a pair feature phi(p, q) as a left and a right factor, a sign, stable squared norms (theory 0).
 
 distance    phi = (p - q)(p - q)^T, small is good, sigma = +1
 similarity  phi = p q^T, large is good, sigma = -1
@@ -11,22 +11,44 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from ._kernels import sweep
-from ._kernels.scratch import Scratch
-from ._validation import read_only
-
-Array = NDArray[Any]
+from .._compiled import sweep
+from .._compiled.scratch import Scratch
+from .._typing import Array
+from .._validation import read_only
 
 
 class Measure(ABC):
-    """What a learner compares: gives a block of pairs as factors, and the squared norms of triplets."""
+    """What a learner compares: gives a block of pairs as factors, and the squared norms of triplets.
+
+    Values are squared distances, or similarities. A search deals in nearness, where small is near: squared distances,
+    or minus similarities.
+    """
 
     name: str
     sign: float
+    is_distance: bool
     symmetric: bool
     typical: float
+
+    def __repr__(self) -> str:
+        return self.name.upper()
+
+    def near(self, values: Array) -> Array:
+        """Values as nearness, or nearness as values."""
+        return values if self.is_distance else -values
+
+    def score(self, values: Array) -> Array:
+        """Larger is more similar: minus the signed root of a squared distance, or the similarity."""
+        return -np.sign(values) * np.sqrt(np.abs(values)) if self.is_distance else values
+
+    def root(self, values: Array) -> Array:
+        """Distances: the roots of values, clipped at 0."""
+        return np.sqrt(np.maximum(values, 0.0))
+
+    def visible(self, nearness: Array) -> Array:
+        """What users see of a search: distances, or similarities."""
+        return self.root(nearness) if self.is_distance else -nearness
 
     @abstractmethod
     def factors(
@@ -36,7 +58,7 @@ class Measure(ABC):
 
     @abstractmethod
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
-        """(n_d, n_+, n_-) of each triplet, see `paloma._kernels.steps.squared_norm`."""
+        """(n_d, n_+, n_-) of each triplet, see `paloma._compiled.steps.squared_norm`."""
 
     def _sparse_mean(self, X: Any, triplets: Array) -> float:
         norms = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel()
@@ -63,7 +85,7 @@ class Measure(ABC):
 class Distance(Measure):
     """d_M(p, q) = (p - q)^T M (p - q)."""
 
-    name, sign, symmetric, typical = "distance", 1.0, True, 2.0
+    name, sign, is_distance, symmetric, typical = "distance", 1.0, True, True, 2.0
 
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
@@ -79,7 +101,7 @@ class Distance(Measure):
 class Similarity(Measure):
     """s_M(p, q) = p^T M q."""
 
-    name, sign, symmetric, typical = "similarity", -1.0, False, 64.0
+    name, sign, is_distance, symmetric, typical = "similarity", -1.0, False, False, 64.0
 
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch

@@ -1,44 +1,22 @@
 """What the learning loop works on: a learner as a choice of parts, a stream of triplets, a tally of what was seen."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ._locality import FREE, Locality
-from ._measure import Measure
-from ._psd import Psd
-from ._step import Step
-
-Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """A learner: one choice on each axis, and the numbers of the step; `forget` is 1 - g of `paloma._forgetting`.
-
-    `path` chooses how a stretch of triplets is learnt, and how many at a time, where it is not one of those of
-    `paloma._learner` (LogDet steps, several modalities); it sees to forgetting by itself.
-    """
-
-    measure: Measure
-    locality: Locality
-    step: Step
-    psd: Psd
-    C: float
-    margin: float
-    forget: float = 0.0
-    path: Callable[..., tuple[Callable[..., Any], int]] | None = None
+from .._compiled.groups import Triplets
+from .._typing import Array
+from .choice import Choice
+from .locality import FREE
 
 
 @dataclass
 class Stream:
     """Triplets to learn, in order: rows of X, and the class code of each row (None: class-free).
 
-    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, a value a triplet; `tau` and
-    `gaps`, where given, receive the step sizes and margin - z before each step. `scale`: see `paloma._forgetting`.
+    `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, one value per triplet; `tau` and
+    `gaps`, if given, receive the step sizes and margin - z before each step. `scale`: see `paloma._forgetting`.
     For soft regions `codes` are (n_rows, n_regions) shares. `about`: rows whose classes the triplets count for in the
     drift signals; None: the positives.
     """
@@ -69,9 +47,9 @@ class Tally:
         self.updates += int(updates)
 
 
-def candidate_codes(parts: Parts, stream: Stream, triplets: Array) -> Array:
+def candidate_codes(choice: Choice, stream: Stream, triplets: Array) -> Array:
     """(n, 2) class codes of positives and negatives, FREE where a learner knows no classes."""
-    if stream.codes is None or not parts.locality.is_local:
+    if stream.codes is None or not choice.locality.is_local:
         return np.full((len(triplets), 2), FREE, np.int32)
     return stream.codes[triplets[:, 1:]]
 
@@ -92,3 +70,39 @@ def distinct_pairs(triplets: Array, codes: Array) -> tuple[Array, Array, Array, 
     position[order] = np.arange(len(order))
     anchors, candidates = np.divmod(distinct[order], width)
     return anchors, candidates, pair_codes[order], position[inverse].reshape(-1, 2)
+
+
+# -- a stretch of a stream as blocks take it ---------------------------------------------------------------------------
+
+
+def aggressiveness(choice: Choice, stream: Stream, start: int, stop: int) -> Array:
+    """C of each triplet, times its weight."""
+    if stream.weight is None:
+        return np.full(stop - start, choice.C)
+    weight = stream.weight[start:stop]
+    return np.multiply(choice.C, weight, out=np.zeros(stop - start), where=weight > 0)
+
+
+def margins_of(choice: Choice, stream: Stream, start: int, stop: int) -> Array:
+    """Margin of each triplet, with its shift."""
+    margins = np.full(stop - start, choice.margin)
+    return margins if stream.shift is None else margins + stream.shift[start:stop]
+
+
+def taus_of(stream: Stream, start: int, stop: int) -> Array:
+    """Where step sizes go."""
+    return np.empty(stop - start) if stream.tau is None else stream.tau[start:stop]
+
+
+def gaps_of(stream: Stream, start: int, stop: int) -> Array:
+    """Where margin - z before each step goes."""
+    return np.empty(stop - start) if stream.gaps is None else stream.gaps[start:stop]
+
+
+def asked(
+    choice: Choice, stream: Stream, start: int, stop: int, members: Array | None = None, norms: Array | None = None
+) -> Triplets:
+    """Triplets start to stop as compiled loops take them: as rows of X, or as `members` among pairs."""
+    members = stream.triplets[start:stop] if members is None else members
+    C = aggressiveness(choice, stream, start, stop)
+    return Triplets(members, margins_of(choice, stream, start, stop), C, norms)

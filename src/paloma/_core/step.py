@@ -1,14 +1,15 @@
-"""The step axis: words for people, integers and constants for kernels (spec.md section 1)."""
+"""The step axis: words for people, integers and constants for compiled loops (theory 1)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernels import steps
+from .._compiled import steps
+from .._compiled.groups import Rule
 
 _CODES = {
     "pa": steps.PA,
@@ -29,11 +30,15 @@ _DEFAULTS: dict[str, dict[str, float | None]] = {
 
 @dataclass(frozen=True)
 class Step:
-    """A step rule as kernels take it."""
+    """A step rule as compiled loops take it."""
 
     name: str
     code: int
     constants: NDArray[np.float64]
+    rule: Rule = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", Rule(self.code, float(self.constants[0]), float(self.constants[1])))
 
     @classmethod
     def parse(cls, name: str, params: dict[str, Any] | None) -> "Step":

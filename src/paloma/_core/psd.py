@@ -1,19 +1,17 @@
-"""The p.s.d. axis: when and how matrices are kept positive semidefinite (spec.md 3 and 6.2).
+"""The p.s.d. axis: when and how matrices are kept positive semidefinite (theory 3 and 6.2).
 
 never   no projection                       end     at read-out only; the learning state stays raw
 n       after every n triplets              step    after each step, by one eigenpair
-exact   each step is the exact minimiser of the constrained problem, by its one-dimensional dual
+exact   each step is the exact minimizer of the constrained problem, by its one-dimensional dual
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cholesky, eigh
 from scipy.optimize import brentq
 
-Array = NDArray[Any]
+from .._typing import Array
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def project(matrix: Array) -> Array:
 
 
 def smallest_pair(matrix: Array) -> tuple[float, Array]:
-    """Smallest eigenvalue and its vector; at most one is negative after one step from a p.s.d. matrix (spec 3)."""
+    """Smallest eigenvalue and its vector; at most one is negative after one step from a p.s.d. matrix (theory 3)."""
     values, vectors = eigh(matrix, subset_by_index=[0, 0], check_finite=False)
     return float(values[0]), vectors[:, 0]
 
@@ -70,7 +68,7 @@ def project_one(matrix: Array) -> None:
 
 
 def exact_tau(blocks: list[tuple[Array, Array, Array]], margin: float, C: float) -> float:
-    """tau* of spec 6.2: root of g(tau) = m + <P_+(Theta - tau Psi), Psi>, non-increasing, capped at C.
+    """tau* of theory 6.2: root of g(tau) = m + <P_+(Theta - tau Psi), Psi>, non-increasing, capped at C.
 
     Each block is (matrix, vectors, signs) with its part of Psi equal to sum_k signs_k v_k v_k^T.
     """

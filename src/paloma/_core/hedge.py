@@ -1,6 +1,6 @@
-"""Hedge (Freund & Schapire 1997): weights of several experts from their losses, on log weights (spec.md 4 and 5).
+"""Hedge (Freund & Schapire 1997): weights of several experts from their losses, on log weights (theory 4 and 5).
 
-Each round multiplies the weight of expert r by beta^loss_r, losses in [0, 1], and normalises:
+Each round multiplies the weight of expert r by beta^loss_r, losses in [0, 1], and normalizes:
 
     log theta_r = log(beta) (sum of r's losses so far) - logsumexp of the same over all experts.
 
@@ -11,14 +11,13 @@ import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax
 
-from ._validation import check_real
+from .._typing import Array
+from .._validation import check_real
+from .fields import Field, Schema
 
-Array = NDArray[Any]
-
-# The record of weights over time keeps at most so many rounds, evenly spread: when full, every other one goes.
+# The record of weights over time keeps at most this many rounds, evenly spread: when full, every other one goes.
 RECORD = 256
 
 
@@ -120,6 +119,20 @@ class Hedge:
         """Rounds played, and the weights at that point: evenly spread over all rounds, the present ones last."""
         return np.append(self._when, self.rounds), np.vstack([self._record, self.weights])
 
+    def saved(self) -> dict[str, Any]:
+        """What a model file holds of it, by `hedge_schema`."""
+        names = ("losses", "rounds", "every", "when", "record")
+        return dict(zip(names, (self.losses, self.rounds, self._every, self._when, self._record), strict=True))
+
+    @classmethod
+    def restored(cls, state: dict[str, Any], beta: float | str) -> "Hedge":
+        """From a state that passed `hedge_schema`."""
+        out = cls(len(state["losses"]), beta)
+        out.losses, out.rounds, out._every = state["losses"], state["rounds"], state["every"]
+        out._when, out._record = state["when"], state["record"]
+        out.begun = (out.losses, out.rounds)
+        return out
+
     def _remember(self, weights: Array) -> None:
         """Take in the weights before every `_every`-th round; thin the record out whenever it is full."""
         rounds = np.arange(self.rounds, self.rounds + len(weights))
@@ -132,3 +145,22 @@ class Hedge:
             self._when, self._record = self._when[kept], self._record[kept]
         self._when = np.concatenate([self._when, rounds[new]])
         self._record = np.vstack([self._record, weights[new]])
+
+
+def hedge_schema(m: int) -> Schema:
+    """The state of Hedge over m experts."""
+    return Schema(
+        Field("losses", "f8", str(m), 0.0),
+        Field("rounds", "int", low=0),
+        Field("every", "int", low=1, high=2**53),
+        Field("when", "i8", f"t<={RECORD}", 0, below="rounds"),
+        Field("record", "f8", f"t {m}", 0.0, 1.0),
+        rule=_consistent,
+    )
+
+
+def _consistent(state: dict[str, Any]) -> str | None:
+    when, every = state["when"], state["every"]
+    if every & (every - 1) or (when % every).any() or (np.diff(when) <= 0).any():
+        return "the record must hold rounds that are multiples of a power of two, in order"
+    return "losses cannot be more than the rounds" if (state["losses"] > state["rounds"]).any() else None

@@ -1,23 +1,23 @@
 """Regions instead of classes: where a row lies decides its metric, so that neither queries nor items need labels.
 
-Hard: each row belongs to the region of its nearest centre, M(x) = lam U + mu L_r(x). Soft: it belongs to several,
+Hard: each row belongs to the region of its nearest center, M(x) = lam U + mu L_r(x). Soft: it belongs to several,
 M(x) = lam U + mu sum_r pi_r(x) L_r, pi_r(x) proportional to exp(-|x - c_r|^2 / T) with T the mean squared distance of
-rows to their centre (spec.md 11, soft classes). The class kernel becomes T[x, x'] = lam^2 + mu^2 <pi(x), pi(x')>.
+rows to their center (theory 11, soft classes). The class kernel becomes T[x, x'] = lam^2 + mu^2 <pi(x), pi(x')>.
 """
 
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from ._locality import FREE
+from .._typing import Array
+from .locality import FREE
 
-Array = NDArray[Any]
 # Smaller soft shares are left out, so that a row touches a few matrices only.
 SMALLEST_SHARE = 0.05
 
@@ -38,6 +38,12 @@ class Regions:
         self.ready = self.given
         self.waiting: Any = None  # rows that came before there were enough to begin
 
+    def fork(self) -> "Regions":
+        """A copy that learns independently of this one."""
+        out = copy(self)
+        out.clusters = self.clusters if self.given else deepcopy(self.clusters)
+        return out
+
     def learn(self, X: Any, whole: bool) -> None:
         """Take more rows in; `whole`: they are all there are for now."""
         if self.soft and sp.issparse(X):
@@ -54,7 +60,7 @@ class Regions:
             self.spread = nearest if not self.spread else self.spread + 0.05 * (nearest - self.spread)
 
     def _fit(self, X: Any) -> None:
-        """Clusters that cannot go on are those of the first rows."""
+        """Clusters that cannot continue to learn are those of the first rows."""
         if not self.ready:
             self.clusters.fit(X)
             self.ready = True
@@ -76,7 +82,7 @@ class Regions:
             return self._shares(X)
         numbers = np.asarray(self.clusters(X) if callable(self.clusters) else self.clusters.predict(X))
         if numbers.shape != (X.shape[0],) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
-            raise ValueError("regions must give one number of at least 0 for each row.")
+            raise ValueError("regions must return one nonnegative region number per row.")
         self.count = max(self.count, int(numbers.max(initial=-1)) + 1)
         return numbers.astype(np.int32)
 
@@ -91,13 +97,13 @@ class Regions:
         return shares / shares.sum(axis=1, keepdims=True)
 
     def _squares(self, X: Any) -> Array:
-        """Squared distances to the centres."""
+        """Squared distances to the centers."""
         if not hasattr(self.clusters, "cluster_centers_"):
-            raise TypeError("soft_regions=True needs regions with predict_proba or cluster_centers_; a function gives "
-                            "one region a row, which is soft_regions=False.")  # fmt: skip
-        centres = self.clusters.cluster_centers_.astype(X.dtype)
+            raise TypeError("soft_regions=True needs regions with predict_proba or cluster_centers_; a function "
+                            "returns one region per row, so use soft_regions=False.")  # fmt: skip
+        centers = self.clusters.cluster_centers_.astype(X.dtype)
         norms = np.square(X).sum(axis=1, keepdims=True)
-        return np.maximum(norms - 2.0 * X @ centres.T + np.square(centres).sum(axis=1), 0.0).astype(np.float64)
+        return np.maximum(norms - 2.0 * X @ centers.T + np.square(centers).sum(axis=1), 0.0).astype(np.float64)
 
     @property
     def n_regions(self) -> int:

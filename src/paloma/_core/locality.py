@@ -1,16 +1,22 @@
-"""The locality axis: which part of the model a class shares (spec.md Fact 1).
+"""The locality axis: which part of the model a class shares (theory Fact 1).
 
-Localising a learner is multiplying its pair kernel by the class kernel T[c, c'] = lam^2 + mu^2 [c = c'].
-Kernels take (lam, mu) and one code a pair; a code below zero has no local part, T = lam^2 against everything.
+Localizing a learner means multiplying its pair kernel by the class kernel T[c, c'] = lam^2 + mu^2 [c = c'].
+Compiled loops take both weights and one code per pair; a code below zero has no local part, T = lam^2 against
+everything.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._compiled.groups import ClassKernel
+
+# Codes below zero name no class. Of a row that is learned from: it has none.
 FREE = -1
+# Of a candidate: its class was never updated, M = lam U + mu start; or the shared part by itself is meant, M = U.
+UNSEEN, SHARED = -1, -2
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,12 @@ class Locality:
 
     lam: float
     mu: float
+    is_local: bool = field(init=False)
+    kernel: ClassKernel = field(init=False)  # T as compiled loops take it
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_local", self.mu != 0.0)
+        object.__setattr__(self, "kernel", ClassKernel(self.lam, self.mu, self.lam * self.lam, self.mu * self.mu))
 
     @classmethod
     def shared(cls) -> "Locality":
@@ -29,10 +41,6 @@ class Locality:
     def per_class(cls, lam: float) -> "Locality":
         """M_c = lam U + (1 - lam) L_c, eq. (7) and (13)."""
         return cls(float(lam), 1.0 - float(lam))
-
-    @property
-    def is_local(self) -> bool:
-        return self.mu != 0.0
 
 
 class Labels:
@@ -58,10 +66,20 @@ class Labels:
         return Labels(np.concatenate([self.labels, new]) if len(self.labels) else new)
 
     def _same_kind(self, y: NDArray[Any]) -> None:
-        """Refuse words among numbers and numbers among words: they would make classes of their own."""
-        if len(y) and len(self.labels) and (y.dtype.kind in "US") != (self.labels.dtype.kind in "US"):
-            kinds = ["words" if a.dtype.kind in "US" else "numbers" for a in (self.labels, y)]
+        """Refuse labels that, joined to the others, would be mistaken for each other, or make classes of their own."""
+        if not len(y) or not len(self.labels):
+            return
+        kinds = [{"U": "words", "S": "bytes"}.get(labels.dtype.kind, "numbers") for labels in (self.labels, y)]
+        if kinds[0] != kinds[1]:
             raise TypeError(f"The classes so far are {kinds[0]}, got labels that are {kinds[1]}; convert y first.")
+        if kinds[0] == "numbers":
+            common = np.result_type(self.labels, y)
+            for labels in (self.labels, y):
+                if labels.dtype.kind in "iu" and common.kind == "f" and np.abs(labels.astype(float)).max() > 2.0**53:
+                    raise TypeError(
+                        f"Labels of type {y.dtype} and classes of type {self.labels.dtype} have no common type that "
+                        "holds them all exactly; convert y first."
+                    )
 
     def codes(self, y: NDArray[Any]) -> NDArray[np.int32]:
         """Code of each label; FREE where the label is unknown."""

@@ -1,0 +1,90 @@
+"""The one learning loop of every learner.
+
+A triplet (p, p+, p-) asks that p be nearer to p+ than to p- by a margin. With phi the pair feature of the measure and
+M_c = lam U + mu L_c the metric of a candidate's class c, the constraint on Theta = (U, L_1, ..., L_k) is linear,
+m + <Theta, Psi> <= xi, and the passive-aggressive step is Theta -= tau Psi, tau = rule(gap, |Psi|^2, C) (theory 0, 1).
+
+Since <Psi_k, Psi_b> needs only inner products of pair features times the class kernel T = lam^2 + mu^2 [c = c'], a
+block of triplets is learned exactly as if one by one (theory 10). How a block is learned is the representation's
+business; where blocks end, so that p.s.d. projections and averages keep their rhythm, is the loop's.
+"""
+
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any, Protocol
+
+import scipy.sparse as sp
+
+from .._progress import report
+from .._validation import read_only
+from .choice import Choice
+from .space import AVERAGE_EVERY
+from .stream import Stream, Tally
+
+# Learns triplets start to stop; returns (sum of hinge losses, steps taken).
+Block = Callable[[int, int], tuple[float, int]]
+
+
+class Blockwise(Protocol):
+    """What the loop asks of a space."""
+
+    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
+        """How to learn a stretch of triplets, and how many at a time at most."""
+        ...
+
+    def project(self) -> None:
+        """P_+ of every matrix, in place."""
+        ...
+
+    def average(self, rate: float) -> None:
+        """Move the averaged iterates toward the current ones."""
+        ...
+
+    def settle(self) -> None:
+        """Make whole what blocks may leave half done."""
+        ...
+
+
+def learn(
+    choice: Choice,
+    space: Blockwise,
+    stream: Stream,
+    *,
+    block: int | str = "auto",
+    seen: int = 0,
+    averaging: Callable[[int], float] | None = None,
+    advance: Callable[[int, float], Any] | None = None,
+) -> Tally:
+    """Learn a stream of triplets in the given order.
+
+    seen : triplets learned before, so that psd every n and averaging keep their rhythm over calls.
+    averaging : weight of the iterate after `n` triplets in the running average; None keeps no average.
+    """
+    if not len(stream.triplets):
+        return Tally()
+    if not sp.issparse(stream.X):
+        stream.X = read_only(stream.X)
+    learn_block, size = space.plan(choice, stream, block)
+    rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging else 0) if n]
+    tally, begin = Tally(), perf_counter()
+    for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
+        loss, updates = learn_block(start, stop)
+        tally.add(stop - start, loss, updates)
+        if choice.psd.every and (seen + stop) % choice.psd.every == 0:
+            space.project()
+        if averaging and (seen + stop) % AVERAGE_EVERY == 0:
+            space.average(averaging(seen + stop))
+        begin = report(stop - start, loss, updates, begin)
+        if advance:
+            advance(stop - start, loss / (stop - start))
+    space.settle()
+    return tally
+
+
+def _cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:
+    """Blocks of at most `size` triplets that also end at every multiple (of all triplets seen) in `rhythm`."""
+    start = 0
+    while start < n:
+        stop = min([n, start + size, *(start + m - (seen + start) % m for m in rhythm)])
+        yield start, stop
+        start = stop

@@ -1,0 +1,314 @@
+"""The contract between learning and a representation of the parameters Theta = (U, L_1, ..., L_k).
+
+A `Representation` is a value of the representation axis: parameters, no data. It checks what it can take and begins a
+`Space`, the state that learning changes. A `Metric` is what is read out of a space. Everything above (`_training`,
+`_reading`, `_mixing`, model files) knows these three and nothing else of how Theta is held; a new representation is
+one new folder under `_spaces`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+
+from .._typing import Array, Rows
+from .choice import Choice
+from .fields import Schema
+from .stream import Stream, Tally
+
+# Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
+AVERAGE_EVERY = 1024
+# Weight of later iterates in the average: eta of polynomial-decay averaging (Shamir & Zhang 2013).
+AVERAGE_DECAY = 3.0
+
+
+@dataclass
+class Counts:
+    """What a model has seen: triplets, steps, averages taken, classes."""
+
+    seen: int = 0
+    updates: int = 0
+    n_means: int = 0
+    n_classes: int = 0
+    forget: float = 0.0
+
+    def add(self, tally: Tally) -> None:
+        """Enter a pass."""
+        self.seen += tally.triplets
+        self.updates += tally.updates
+
+    def rate(self, _: int = 0) -> float:
+        """Weight of the next iterate that enters the average."""
+        self.n_means += 1
+        return self._weight(self.n_means)
+
+    def blend(self) -> float:
+        """Weight of the last iterate in a read-out between two averages: what was just learned counts at once."""
+        return self._weight(self.n_means + 1) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
+
+    def _weight(self, n: int) -> float:
+        """Weight of the n-th iterate among n; an average reaches back no farther than forgetting does."""
+        weight = (AVERAGE_DECAY + 1.0) / (n + AVERAGE_DECAY)
+        return max(weight, 1.0 - (1.0 - self.forget) ** AVERAGE_EVERY) if self.forget else weight
+
+
+@dataclass
+class Beginning:
+    """What a space may look at when it begins.
+
+    X, triplets : the first of each; n_triplets : how many there are in all. scale : as `Representation.scale` gave it,
+    None before the first triplets. whole : X holds all rows that learning will see for now.
+    """
+
+    X: Rows
+    triplets: Array | None
+    n_triplets: int
+    scale: Any
+    n_classes: int
+    rng: np.random.Generator
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How one pass over a stream is made.
+
+    averaging : whether averaged iterates are kept; once begun, they always are.
+    rng : randomness of the model, for spaces that draw.
+    advance : called with (triplets, mean loss) after each stretch, for a progress bar.
+    """
+
+    averaging: bool
+    rng: np.random.Generator
+    block: int | str = "auto"
+    advance: Any = None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a model file says beside the state of a space: features, precision, and the scale as in `Beginning`."""
+
+    d: int
+    dtype: Any
+    scale: Any
+
+
+class Metric(Protocol):
+    """What is read out of a space: M_c in the units of X, as values, as search factors, as matrices.
+
+    Codes name the class of a candidate; below zero are UNSEEN, a class never updated, and SHARED, U by itself.
+    """
+
+    locality: Any
+    of_differences: bool  # `values` takes differences of rows, twice, instead of both rows
+
+    def resolve(self, codes: Array) -> Array:
+        """Codes as this metric tells them apart."""
+        ...
+
+    def values(self, left: Rows, right: Rows, codes: Array) -> Array:
+        """Squared distances, or similarities, of pairs; float64."""
+        ...
+
+    def items(self, X: Rows, codes: Array) -> Any:
+        """Rows, each under the metric of its code, ready to be searched."""
+        ...
+
+
+class ExplicitMetric(Metric, Protocol):
+    """A metric made of matrices, though it need not hold any: what search vectors and linear maps ask of it.
+
+    With a side for queries and one for items, each a tuple of factors whose products add up to q^T M_c x.
+    """
+
+    symmetric: bool  # a distance, whose values are those of differences
+
+    @property
+    def n_components(self) -> int:
+        """Columns of `transform`."""
+        ...
+
+    def matrix(self, code: int) -> Array:
+        """M of a resolved code, dense; refused if it would not fit."""
+        ...
+
+    def item_side(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        """Factors of the items for a search in tiles, and x^T M_c x."""
+        ...
+
+    def images(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        """The same for search vectors, which have room for one query side only: `query_side` without codes."""
+        ...
+
+    def query_side(self, Q: Rows, codes: Array | None = None) -> tuple[Any, ...]:
+        """Factors of the queries, if items have these resolved codes."""
+        ...
+
+    def query_forms(self, Q: Rows, codes: Array) -> Array:
+        """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""
+        ...
+
+    def start_forms(self, Q: Rows) -> Array:
+        """q^T M q under the matrix that all parts start from."""
+        ...
+
+    def transform(self, X: Rows) -> Array:
+        """Rows whose Euclidean distances are those of the shared part; distances only."""
+        ...
+
+    def components(self) -> Array:
+        """The map of `transform` as a dense matrix; refused if it would not fit."""
+        ...
+
+
+class Iterates(Protocol):
+    """The last iterates, in scaled units: no projection, no averaging."""
+
+    start: Array
+
+    @property
+    def shared(self) -> Array: ...
+
+    def local(self, code: int) -> Array: ...
+
+
+class Space(ABC):
+    """Theta as one representation holds it, and everything that may happen to it.
+
+    factor : what rows are multiplied by, the reciprocal of the scale.
+    at_readout : p.s.d. policies that still project when a metric is read out.
+    """
+
+    factor: Any
+    at_readout: ClassVar[tuple[str, ...]]
+
+    @property
+    @abstractmethod
+    def dtype(self) -> Any:
+        """Precision of the matrices, which all rows are brought to."""
+
+    @abstractmethod
+    def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
+        """Learn a stream, exactly as if one triplet after the other; `counts` is brought up to date."""
+
+    @abstractmethod
+    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> Any:
+        """The `Metric` in the units of X.
+
+        cone : what is made p.s.d.: "components" (U and L_c), "effective" (M_c) or "" (nothing).
+        blend : how far averaged iterates are moved toward the last ones; 1 reads the last ones.
+        """
+
+    @abstractmethod
+    def last(self, choice: Choice, n_classes: int) -> Iterates:
+        """The last iterates, built densely."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what only one call needs."""
+
+    @abstractmethod
+    def drop(self, new_codes: Array) -> None:
+        """Give class codes their new numbers; -1 forgets a class."""
+
+    def widened(self, d: int) -> "Space":
+        """The same with more features, which were 0 so far; refused unless a representation says how."""
+        raise ValueError("This learner has a fixed number of features; LODML and LOSL, for example, accept new ones.")
+
+    @abstractmethod
+    def fork(self, counts: Counts) -> Self:
+        """A copy that learns a shard of the data from here on."""
+
+    @abstractmethod
+    def mixed(self, forks: list[Self], weights: Array, counts: Counts) -> Self:
+        """Weighted mean of forks of this space, itself a fork; weights sum to 1."""
+
+    @abstractmethod
+    def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
+        """This space and what a (mixed) fork of it learned since."""
+
+    @abstractmethod
+    def open(self, X: Rows, ids: Array) -> None:
+        """Rows of X that come next have these numbers in the whole data, over all shards."""
+
+    @abstractmethod
+    def published(self) -> dict[str, Any]:
+        """Learned attributes that this representation adds to, or changes of, the estimator's."""
+
+    @abstractmethod
+    def check_rows(self, who: str, X: Rows) -> None:
+        """Refuse rows that learning cannot go on with."""
+
+    @abstractmethod
+    def saved(self) -> dict[str, Any]:
+        """What a model file holds of it, by `Representation.schema`; the rest follows from parameters."""
+
+
+class Representation(ABC):
+    """A value of the representation axis: how Theta is to be held, as parameters.
+
+    linear : a step adds pair features to matrices in the space of X; then pairs are triplets with a null candidate, and
+        rows may belong to regions.
+    decays : what it holds can decay, so that learning may forget.
+    pairwise : rows are kernel values with the training rows, not features.
+    cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
+    """
+
+    linear: ClassVar[bool]
+    decays: ClassVar[bool]
+
+    @property
+    @abstractmethod
+    def pairwise(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def cannot(self) -> Mapping[str, str]: ...
+
+    def refuse(self, who: str, *wanted: str) -> None:
+        """Raise if this representation cannot do what is wanted: the one place where it says so."""
+        for what in wanted:
+            if what in self.cannot:
+                raise ValueError(self.cannot[what].format(who=who))
+
+    @abstractmethod
+    def adapted(self, who: str, choice: Choice) -> Choice:
+        """The choice as this representation takes it; refuses combinations without a derivation."""
+
+    @abstractmethod
+    def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Representation":
+        """The same for d features, called by `names` if they have any; refuses parameters that do not fit them."""
+
+    @abstractmethod
+    def start(self, d: int, dtype: Any) -> Array | None:
+        """The matrix that learning starts from, in the units of X; None is the identity."""
+
+    @abstractmethod
+    def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
+        """What X is divided by, from the first triplets."""
+
+    @abstractmethod
+    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
+        """Refuse rows so large that a step would overflow."""
+
+    @abstractmethod
+    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
+        """X as triplets are mined in it; `scaled`: units are not to decide who is near."""
+
+    @abstractmethod
+    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
+        """Squared distances of a few of the rows `known` of X to all of them; None if they are Euclidean."""
+
+    @abstractmethod
+    def begin(self, choice: Choice, at: Beginning) -> Space:
+        """A space at its start."""
+
+    @abstractmethod
+    def schema(self, d: int) -> Schema:
+        """What the state of its spaces looks like, for d features; extents k, c: classes, and codes in use."""
+
+    @abstractmethod
+    def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> Space:
+        """The space of a state that passed `schema`: learning goes on exactly where it stopped."""
