@@ -1,7 +1,7 @@
-"""Identity plus low rank: a metric that is never a d x d matrix (spec.md 9 and 11).
+"""Identity plus low rank: a metric that is never a d x d matrix (theory 9 and 11).
 
 With an orthonormal basis B (d x q) and a metric M~_c on the coordinates z = B^T x, M_c = B M~_c B^T + f^2 (I - B B^T):
-outside the basis nothing was learnt, and the metric is the start. So a value is that of M~_c on z plus f^2 times what
+outside the basis nothing was learned, and the metric is the start. So a value is that of M~_c on z plus f^2 times what
 the plain inner product has beyond z's.
 """
 
@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from .._kernels.sweep import row_products
-from .metric import DenseMetric
-from .rows import products
-
-Array = NDArray[Any]
-# Above this many entries metric_matrix refuses to build a dense matrix.
-DENSE_LIMIT = 10_000 * 10_000
+from ..._compiled.pairs import row_products
+from ..._rows import products
+from ..._search.items import LocalItems
+from ..._typing import Array, Rows
+from ..dense.metric import DenseMetric, refuse_dense
 
 
-class FactoredMetric:
+class LowRankMetric:
     """A metric on coordinates, and the identity beyond them; rows may be dense or CSR."""
 
     def __init__(self, inner: DenseMetric, basis: Array, factor: float) -> None:
@@ -37,7 +34,7 @@ class FactoredMetric:
         return np.ascontiguousarray(X @ self.basis)
 
     def matrix(self, code: int) -> Array:
-        """M_c as a dense matrix; refused where it would not fit."""
+        """M_c as a dense matrix; refused if it would not fit."""
         d = len(self.basis)
         refuse_dense(d)
         inside = self.inner.matrix(code) - self._square * np.eye(self.basis.shape[1], dtype=self.basis.dtype)
@@ -74,6 +71,15 @@ class FactoredMetric:
         """q^T M q under the start."""
         return self._square * products(Q, Q)
 
+    def items(self, X: Rows, codes: Array) -> LocalItems:
+        """Rows ready to be searched."""
+        return LocalItems(self, X, codes)
+
+    @property
+    def n_components(self) -> int:
+        """Rows of `components`."""
+        return len(self.basis)
+
     def components(self) -> Array:
         """The symmetric root of the shared part, (d, d)."""
         d = len(self.basis)
@@ -86,11 +92,3 @@ class FactoredMetric:
         root, f = self.inner.root(), np.sqrt(self._square)
         z = self.coordinates(X)
         return f * dense + (z @ root - f * z) @ self.basis.T
-
-
-def refuse_dense(d: int) -> None:
-    if d * d > DENSE_LIMIT:
-        raise ValueError(
-            f"A dense {d} x {d} metric matrix is too large to build; pairwise_score, transform and item_vectors work "
-            "from the low-rank form."
-        )

@@ -1,4 +1,4 @@
-"""Kernel functions as a learner uses them: of rows divided by their scale, times a gain, perhaps normalised.
+"""Kernel functions as a learner uses them: of rows divided by their scale, times a gain, perhaps normalized.
 
 A kernel takes rows on its left and *points* on its right. The points of most kernels are rows as well; those of a
 precomputed kernel are numbers of training rows, since a row (k(x, x_1), ..., k(x, x_n)) says no more about x than its
@@ -10,12 +10,11 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from .._validation import check_word
+from ..._typing import Array
+from ..._validation import check_word
 
-Array = NDArray[Any]
 PRECOMPUTED = "precomputed"
 NAMES = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
 # Self-values k(x, x) come from the diagonals of small square tiles.
@@ -25,11 +24,11 @@ GAIN_TRIPLETS = 2048
 # Mean self-value k(x, x) that a similarity, and mean squared distance that a distance, is brought to.
 TYPICAL = {False: 64.0, True: 2.0}
 # Beyond this self-value the squared norm of a step leaves the precision (by item size).
-_LARGEST = {8: 1e70, 4: 1e17}
+LARGEST = {8: 1e70, 4: 1e17}
 
 
 class Kernel:
-    """k(x, z) = gain f(x / scale, z / scale), or gain f / sqrt(f(x, x) f(z, z)) if normalised.
+    """k(x, z) = gain f(x / scale, z / scale), or gain f / sqrt(f(x, x) f(z, z)) if normalized.
 
     function : a name of scikit-learn's `pairwise_kernels`, "precomputed", or a callable: of two matrices, giving the
         matrix of all values, or of two rows, giving one.
@@ -62,6 +61,11 @@ class Kernel:
             mean = out._mean_compared(X, triplets, distances)
             out.gain = TYPICAL[distances] / mean if mean > 0 else 1.0
         return out
+
+    def restore(self, factor: float, gain: float, training: Array | None) -> None:
+        """What `fitted` has found, out of a model file; `training` are the rows of a precomputed kernel."""
+        self.factor, self.gain = factor, gain
+        self.keys = None if training is None else _keys(training)
 
     def _mean_compared(self, X: Array, triplets: Array | None, distances: bool) -> float:
         """Mean self-value of the points of triplets, or mean squared distance of their pairs; 0 where unknown.
@@ -99,8 +103,9 @@ class Kernel:
             return np.arange(len(self.keys))
         if (numbers < 0).any():
             raise ValueError(
-                "kernel='precomputed' knows kernel values with the training rows only, so candidates must be rows of "
-                f"the ({len(self.keys)}, {len(self.keys)}) matrix given to fit; row {int(np.argmin(numbers))} is none."
+                "kernel='precomputed' only knows kernel values with the training rows, so candidates must be rows of "
+                f"the ({len(self.keys)}, {len(self.keys)}) matrix passed to fit; row {int(np.argmin(numbers))} is not "
+                "one of them."
             )
         return numbers
 
@@ -138,10 +143,10 @@ class Kernel:
         else:
             tiles = [X[a : a + self._tile] for a in range(0, len(X), self._tile)]
             out = np.concatenate([self._raw(tile, tile).diagonal() for tile in tiles] or [np.empty(0)]).astype(float)
-        if not np.abs(out).max(initial=0.0) < _LARGEST[X.dtype.itemsize]:
+        if not np.abs(out).max(initial=0.0) < LARGEST[X.dtype.itemsize]:
             raise ValueError(
-                f"The kernel {self.name} gives values k(x, x) that are not finite or too large: a step would overflow. "
-                "Scale the data, or normalise the kernel."
+                f"The kernel {self.name} returns values k(x, x) that are not finite or too large: a step would "
+                "overflow. Scale the data or normalize the kernel."
             )
         return out
 
@@ -169,12 +174,14 @@ class Kernel:
                 values = pairwise_kernels(left, None if same else right, metric=self.function, **self.params)
         values = np.array(values, X.dtype, order="C", copy=True if self.by_rows is False else None)
         if not np.isfinite(values).all():
-            raise ValueError(f"The kernel {self.name} gives values that are not finite, by itself or by overflow.")
+            raise ValueError(
+                f"The kernel {self.name} returns values that are not finite, either directly or through overflow."
+            )
         return values
 
 
 def check_kernel(function: Any, params: Any, normalize: Any) -> None:
-    """Refuse what is no kernel, or parameters that it does not take."""
+    """Refuse what is not a kernel, or parameters that it does not take."""
     check_word("normalize", normalize, (True, False))
     if not (params is None or isinstance(params, dict)):
         raise ValueError(f"kernel_params must be a dict or None, got {params!r}.")
@@ -186,8 +193,8 @@ def check_kernel(function: Any, params: Any, normalize: Any) -> None:
         raise ValueError(f"kernel={function!r} takes kernel_params {sorted(known) or 'none'}, got {unknown}.")
     if function == PRECOMPUTED and normalize:
         raise ValueError(
-            "normalize=True needs k(q, q) of every query, which a precomputed matrix does not hold; normalise it: "
-            "K / np.sqrt(np.outer(K.diagonal(), K.diagonal()))."
+            "normalize=True needs k(q, q) of every query, which a precomputed matrix does not contain; normalize the "
+            "matrix instead: K / np.sqrt(np.outer(K.diagonal(), K.diagonal()))."
         )
 
 

@@ -1,27 +1,30 @@
-"""Dense matrices: the shared U and one L a class, which exists from the class's first update on."""
+"""Dense matrices: the shared U and one L per class, which exists from the class's first update on."""
 
 import copy
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from .._kernels.dense import mirror_upper, move_towards, quadratic_rows
-from .._kernels.scratch import Scratch
-from .._kernels.sweep import row_products, scaled_rows
-from .._psd import project
+from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
+from ..._compiled.pairs import row_products
+from ..._compiled.scratch import Scratch
+from ..._compiled.sweep import scaled_rows
+from ..._core.psd import project
+from ..._typing import Array
 
-Array = NDArray[Any]
 Segments = list[tuple[int, slice]]
+# From this many features on, OpenBLAS's symmetric rank-k product may crash if it has several threads.
+WIDE, PANEL = 8192, 512
 
 
-class Dense:
+class Matrices:
     """U and the stack of L. A class whose slot is -1 was never updated: its L is still the start.
 
     Symmetric matrices are updated in their upper triangle alone, by symmetric rank-k products, and read by
-    triangular ones, half the work of general products; `settle` restores the lower triangle.
+    triangular ones, half the work of general products; `symmetrize` restores the lower triangle.
     """
 
     def __init__(self, start: Array, symmetric: bool) -> None:
@@ -32,9 +35,9 @@ class Dense:
         self.slots = np.empty(0, np.int32)
         self.n_slots = 0
         self.mean: tuple[Array, Array] | None = None
-        self.pending = np.empty(0)  # a slot: decay of L towards the start that is still to be applied
+        self.pending = np.empty(0)  # a slot: decay of L toward the start that is still to be applied
         self._stale: set[int] = set()
-        self._lifted: list[int] = []
+        self._deviating: list[int] = []
 
     # -- classes ---------------------------------------------------------------------------------------------
 
@@ -45,7 +48,7 @@ class Dense:
         known = (codes >= 0) & (codes < len(self.slots))
         return np.where(known, self.slots[np.where(known, codes, 0)], -1).astype(np.int32)
 
-    def ensure(self, codes: Array) -> Array:
+    def allocate(self, codes: Array) -> Array:
         """Give every class in `codes` a matrix of its own, at the start; returns the slots."""
         new = np.unique(codes[(codes >= 0) & (self.slots_of(codes) < 0)])
         if len(new):
@@ -54,7 +57,7 @@ class Dense:
             self.n_slots += len(new)
         return self.slots_of(codes)
 
-    def release(self, first: int, codes: Array, tau: Array) -> None:
+    def drop_untouched(self, first: int, codes: Array, tau: Array) -> None:
         """Take back the matrices given out since there were `first` that no step (of triplets of `codes`) has moved."""
         if self.n_slots == first:
             return
@@ -70,7 +73,7 @@ class Dense:
 
     def _keep_slots(self, kept: Array) -> None:
         """The matrices of these slots, in this order, and no others."""
-        self.settle()
+        self.symmetrize()
         n = len(kept)
         for stack in (self.stack, *(self.mean[1:] if self.mean else ())):
             stack[:n] = stack[kept]
@@ -108,12 +111,12 @@ class Dense:
             self._catch_up(slot)
         return self.start if slot < 0 else self.stack[slot]
 
-    def grown(self, d: int) -> "Dense":
+    def grown(self, d: int) -> "Matrices":
         """The same matrices in d dimensions, the identity in the new ones."""
         self.catch_up()
         start, old = np.eye(d, dtype=self.start.dtype), len(self.start)
         start[:old, :old] = self.start
-        out = Dense(start, self.symmetric)
+        out = Matrices(start, self.symmetric)
         out.shared[:old, :old] = self.shared
         out.slots, out.n_slots, out.pending = self.slots, self.n_slots, self.pending
         out.stack = _wider(self.stack, start)
@@ -121,16 +124,16 @@ class Dense:
             out.mean = (_wider(self.mean[0][None], start)[0], _wider(self.mean[1], start))
         return out
 
-    def fork(self) -> "Dense":
+    def fork(self) -> Self:
         """A copy to learn from here on."""
         return copy.deepcopy(self)
 
-    def joined(self, fork: "Dense") -> "Dense":
-        """This state and what a fork of it learnt since."""
+    def joined(self, fork: "Matrices") -> "Matrices":
+        """This state and what a fork of it learned since."""
         return fork.fork()
 
     @classmethod
-    def mixed(cls, states: list["Dense"], weights: Array) -> "Dense":
+    def mixed(cls, states: Sequence["Matrices"], weights: Array) -> Self:
         """Weighted mean of the matrices and of their averages, in the given order; weights sum to 1.
 
         A class that a state never updated counts there as what it is, the start; a state without averages counts there
@@ -138,7 +141,7 @@ class Dense:
         """
         first = states[0]
         out = cls(first.start, first.symmetric)
-        out.ensure(np.unique(np.concatenate([np.flatnonzero(s.slots >= 0) for s in states])).astype(np.int32))
+        out.allocate(np.unique(np.concatenate([np.flatnonzero(s.slots >= 0) for s in states])).astype(np.int32))
         if any(state.mean is not None for state in states):
             out.mean = (first.start.copy(), _taller(out.stack[:0], len(out.stack), out.start))
         for code in (None, *np.flatnonzero(out.slots >= 0).tolist()):
@@ -152,27 +155,27 @@ class Dense:
 
     # -- forgetting (see `paloma._forgetting`) ---------------------------------------------------------------
 
-    def lift(self, codes: Array) -> None:
+    def to_deviations(self, codes: Array) -> None:
         """U and the L of these classes become their deviations from the start."""
-        slots = np.unique(self.ensure(codes))
-        self._lifted = slots[slots >= 0].tolist()
+        slots = np.unique(self.allocate(codes))
+        self._deviating = slots[slots >= 0].tolist()
         self.shared -= self.start
-        for slot in self._lifted:
+        for slot in self._deviating:
             self._catch_up(slot)
             self.stack[slot] -= self.start
 
-    def lower(self, factor: float) -> None:
-        """Undo `lift` with deviations times `factor`, which the other classes will decay by when next read."""
+    def from_deviations(self, factor: float) -> None:
+        """Undo `to_deviations` with deviations times `factor`, which the other classes will decay by when next read."""
         self.pending[: self.n_slots] *= factor
-        self.pending[self._lifted] = 1.0
-        for matrix in (self.shared, *(self.stack[slot] for slot in self._lifted)):
+        self.pending[self._deviating] = 1.0
+        for matrix in (self.shared, *(self.stack[slot] for slot in self._deviating)):
             matrix *= matrix.dtype.type(factor)
             matrix += self.start
 
     def decay(self, factor: float) -> None:
         """Deviations from the start times `factor`."""
-        self.lift(np.empty(0, np.int32))
-        self.lower(factor)
+        self.to_deviations(np.empty(0, np.int32))
+        self.from_deviations(factor)
 
     def catch_up(self) -> None:
         """Apply what decay is pending."""
@@ -213,13 +216,13 @@ class Dense:
     def move_local(self, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch) -> None:
         """L_c -= sum_r weight_r phi_r over the pairs of class c, for pairs sorted by class."""
         moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
-        self.ensure(np.array([code for code, _ in moved], np.int32))
+        self.allocate(np.array([code for code, _ in moved], np.int32))
         for code, part in moved:
             slot = self.slot(code)
             self._subtract(self.stack[slot], left[part], right[part], weight[part], scratch)
             self._stale.add(slot)
 
-    def settle(self) -> None:
+    def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
         if self.symmetric:
             for shared, stack in ((self.shared, self.stack), *((self.mean,) if self.mean else ())):
@@ -254,27 +257,30 @@ class Dense:
             if len(rows):
                 scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
                 scaled_rows(left, rows, np.sqrt(np.abs(weight[rows])).astype(left.dtype), scaled)
-                syrk(sign, scaled.T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
+                if len(matrix) < WIDE:
+                    syrk(sign, scaled.T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
+                else:
+                    _add_upper(matrix, scaled, sign)
 
     # -- projection and averaging ----------------------------------------------------------------------------
 
     def project(self) -> None:
         """P_+ of U and of every L, in place (psd policy `every n`)."""
-        self.settle()
+        self.symmetrize()
         self.shared[...] = project(self.shared)
         for slot in range(self.n_slots):
             self.stack[slot] = project(self.stack[slot])
 
     def average(self, rate: float) -> None:
-        """Move the averaged iterates towards the current ones; the first call with rate 1 starts them."""
+        """Move the averaged iterates toward the current ones; the first call with rate 1 starts them."""
         self.catch_up()
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
-        move_towards(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
-        move_towards(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
+        move_toward(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
+        move_toward(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
 
     def readout(self, code: int | None, blend: float) -> Array:
-        """U (code None) or L of a class: the average moved towards the last iterate, which `blend` = 1 is."""
+        """U (code None) or L of a class: the average moved toward the last iterate, which `blend` = 1 is."""
         slot = -1 if code is None else self.slot(code)
         if code is not None and slot < 0:
             return self.start
@@ -289,6 +295,13 @@ def segments_of(codes: Array) -> Segments:
     """(code, slice) of each run of equal codes."""
     edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
     return [(int(codes[a]), slice(a, b)) for a, b in pairwise(edges) if a < b]
+
+
+def _add_upper(matrix: Array, rows: Array, sign: float) -> None:
+    """The upper triangle of matrix += sign rows^T rows, by panels of general products."""
+    for a in range(0, len(matrix), PANEL):
+        panel = slice(a, a + PANEL)
+        matrix[panel, a:] += matrix.dtype.type(sign) * (rows[:, panel].T @ rows[:, a:])
 
 
 def gram(rows: Array, out: Array) -> Array:

@@ -1,33 +1,39 @@
-"""The read-out of a model: M_c in the units of X, and what scoring and search need of it (spec.md 6.3 and 11).
+"""The read-out of a model: M_c in the units of X, and what scoring and search need of it (theory 6.3 and 11).
 
 Class codes below zero name no class. UNSEEN is a class that was never updated, M = lam U + mu start; SHARED is the
 shared part by itself, M = U.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from .._locality import Locality
-from .._psd import project
-from .dense import Dense
-from .rows import in_blocks, products
+from ..._core.locality import SHARED, UNSEEN, Locality
+from ..._core.psd import project
+from ..._rows import in_blocks, products
+from ..._search.items import LocalItems
+from ..._typing import Array, Rows
+from .matrices import Matrices
 
-Array = NDArray[Any]
-UNSEEN, SHARED = -1, -2
+# Above this many entries a dense matrix is not built.
+DENSE_LIMIT = 10_000 * 10_000
+ZERO = (
+    "A learned metric is 0: every step took away from it, so all rows are at distance 0 under it, and its class wins "
+    "every vote. The labels may have nothing to do with the features. Check them, or learn less with a smaller C."
+)
 
 
 class DenseMetric:
     """Dense matrices, each built once and when first needed.
 
-    blend : how far the averaged iterates are moved towards the last ones; 1 reads the last ones.
+    blend : how far the averaged iterates are moved toward the last ones; 1 reads the last ones.
     cone : what is made p.s.d., "components" (U and L_c), "effective" (M_c) or "" (nothing).
     """
 
-    def __init__(self, state: Dense, locality: Locality, cone: str, blend: float, factor: float) -> None:
+    def __init__(self, state: Matrices, locality: Locality, cone: str, blend: float, factor: float) -> None:
         self._state, self._cone, self._blend = state, cone, blend
         self.locality, self.symmetric = locality, state.symmetric
         self.of_differences = state.symmetric
@@ -46,6 +52,8 @@ class DenseMetric:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
             self._matrices[code] = self._build(code)
+            if self._cone and not self._matrices[code].any():
+                warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._matrices[code]
 
     def start_forms(self, Q: Array) -> Array:
@@ -104,6 +112,15 @@ class DenseMetric:
             return (np.hstack([Q @ self.matrix(int(code)) for code in codes]),)
         return (Q,)
 
+    def items(self, X: Rows, codes: Array) -> LocalItems:
+        """Rows ready to be searched."""
+        return LocalItems(self, X, codes)
+
+    @property
+    def n_components(self) -> int:
+        """Rows of `components`."""
+        return len(self._state.start)
+
     def components(self) -> Array:
         """(d, d) map whose Euclidean distances are those of the shared part, largest eigenvalue first."""
         values, vectors = eigh(self.matrix(SHARED))
@@ -129,3 +146,11 @@ def groups(codes: Array) -> list[tuple[int, Array]]:
     order = np.argsort(codes, kind="stable")
     edges = np.flatnonzero(np.diff(codes[order])) + 1
     return [(int(codes[rows[0]]), rows) for rows in np.split(order, edges) if len(rows)]
+
+
+def refuse_dense(d: int) -> None:
+    if d * d > DENSE_LIMIT:
+        raise ValueError(
+            f"A dense {d} x {d} metric matrix is too large to build; pairwise_score, transform and item_vectors work "
+            "without it."
+        )

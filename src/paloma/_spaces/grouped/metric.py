@@ -1,20 +1,18 @@
-"""The read-out of several modalities: d(q, x) = sum_r theta_r d_r(q, x), each on its own columns (spec.md 5)."""
+"""The read-out of several modalities: d(q, x) = sum_r theta_r d_r(q, x), each on its own columns (theory 5)."""
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._locality import Locality
-from .dense import Dense
-from .factored import refuse_dense
-from .metric import SHARED, UNSEEN, DenseMetric, groups
-from .rows import products
-
-Array = NDArray[Any]
+from ..._core.locality import SHARED, UNSEEN, Locality
+from ..._rows import products
+from ..._search.items import LocalItems
+from ..._typing import Array, Rows
+from ..dense.matrices import Matrices
+from ..dense.metric import DenseMetric, groups, refuse_dense
 
 
-class FactorMetric:
+class GramMetric:
     """M_c = F_c^T F_c with F_c = [sqrt(lam) W; sqrt(mu) W_c]: p.s.d. by itself, and never a d x d matrix.
 
     The factors are the first `rank` rows of the columns `part` of the matrices in `state`; blend as in `DenseMetric`.
@@ -22,7 +20,9 @@ class FactorMetric:
 
     symmetric = of_differences = True
 
-    def __init__(self, state: Dense, part: slice, rank: int, locality: Locality, blend: float, factor: float) -> None:
+    def __init__(
+        self, state: Matrices, part: slice, rank: int, locality: Locality, blend: float, factor: float
+    ) -> None:
         self._state, self._block, self._blend = state, (slice(0, rank), part), blend
         self.locality = locality
         self._factor = state.start.dtype.type(factor)
@@ -78,18 +78,23 @@ class FactorMetric:
         z = Q @ (self._state.start[self._block] * self._factor).T
         return products(z, z)
 
+    @property
+    def n_components(self) -> int:
+        """Rows of `components`."""
+        return int(self._block[0].stop)
+
     def components(self) -> Array:
         """(rank, d) map whose Euclidean distances are those of the shared part."""
         return self.factor(SHARED)
 
 
 class GroupedMetric:
-    """Metrics on groups of columns, added up with weights: block-diagonal where the groups do not overlap."""
+    """Metrics on groups of columns, added up with weights: block-diagonal if the groups do not overlap."""
 
     symmetric = of_differences = True
 
     def __init__(
-        self, members: list[DenseMetric] | list[FactorMetric], columns: list[Array], weights: Array, d: int
+        self, members: list[DenseMetric] | list[GramMetric], columns: list[Array], weights: Array, d: int
     ) -> None:
         self.locality, self.d = members[0].locality, d
         self._members: list[tuple[Any, Array, float]] = list(zip(members, columns, weights.tolist(), strict=True))
@@ -139,6 +144,15 @@ class GroupedMetric:
     def start_forms(self, Q: Array) -> Array:
         """q^T M q under the start."""
         return np.sum([w * metric.start_forms(Q[:, columns]) for metric, columns, w in self._members], axis=0)
+
+    def items(self, X: Rows, codes: Array) -> LocalItems:
+        """Rows ready to be searched."""
+        return LocalItems(self, X, codes)
+
+    @property
+    def n_components(self) -> int:
+        """Rows of `components`."""
+        return sum(metric.n_components for metric, _, _ in self._members)
 
     def components(self) -> Array:
         """Map whose Euclidean distances are those of the shared parts: rows of all modalities, one below the other."""

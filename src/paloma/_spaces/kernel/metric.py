@@ -1,4 +1,4 @@
-"""The read-out of index space: similarities and distances under kernels, for pairs and for search (spec.md 4).
+"""The read-out of index space: similarities and distances under kernels, for pairs and for search (theory 4).
 
 Items are transformed once, g(x) = S_c k_x with S_c = lam^2 sum A + mu^2 A_c of the item's class; then
 s(q, x) = k(q, x) + k_q^T g(x), and d(q, x) = s(q, q) - 2 s(q, x) + s(x, x) under the symmetric S_c of a distance.
@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._kernels.index import paired
-from .._kernels.scratch import Scratch
-from .._locality import Locality
-from .._search import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
-from .index import Index, applied
-from .metric import SHARED, groups
+from ..._compiled.pairs import row_products
+from ..._compiled.scratch import Scratch
+from ..._core.locality import SHARED, Locality
+from ..._search.tiles import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
+from ..._typing import Array
+from ..dense.metric import groups
+from .support import Support, applied, first_equal
 
-Array = NDArray[Any]
 # Pairs that are valued at once.
 PAIR_TILE = 256
 # A kernel of smaller weight changes no digit of the result.
@@ -27,12 +26,12 @@ NEGLIGIBLE = 1e-17
 class KernelMetric:
     """Sum over kernels of weight times measure, under the net steps of an index.
 
-    blend : how far the averaged steps are moved towards the last ones; 1 reads the last ones.
+    blend : how far the averaged steps are moved toward the last ones; 1 reads the last ones.
     """
 
     of_differences = False
 
-    def __init__(self, index: Index, locality: Locality, weights: Array, blend: float) -> None:
+    def __init__(self, index: Support, locality: Locality, weights: Array, blend: float) -> None:
         self.locality, self.symmetric = locality, index.distances
         self.start, self.pairs, self.dtype = index.start, index.pairs, index.dtype
         support = np.flatnonzero(index.held)
@@ -48,6 +47,10 @@ class KernelMetric:
     @property
     def n_support(self) -> int:
         return self._raw_selfs.shape[1]
+
+    def numbers(self, X: Array) -> Array:
+        """With a precomputed kernel: numbers of the training rows that these rows are; -1 for others."""
+        return self.parts[0][1].numbers(X)
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one shared code if global."""
@@ -91,21 +94,23 @@ class KernelMetric:
         if self.symmetric:
             start = kernel.selfs(left) + kernel.selfs(right) - 2.0 * start
             first = second = first - second
-        learnt = 0.0
+        learned = 0.0
         if self.n_support:
-            every = np.arange(len(left))
-            learnt = paired(first, self.images(r, second, codes), every, every)
-        return self.start * start + learnt
+            learned = row_products(first, self.images(r, second, codes))
+        return self.start * start + learned
 
     def own_forms(self, r: int, kernel: Any, X: Array, values: Array, codes: Array) -> Array:
-        """s(x, x) of each row under one code a row."""
-        every = np.arange(len(X))
-        learnt = paired(values, self.images(r, values, codes), every, every) if self.n_support else 0.0
-        return self.start * kernel.selfs(X) + learnt
+        """s(x, x) of each row under one code per row."""
+        learned = row_products(values, self.images(r, values, codes)) if self.n_support else 0.0
+        return self.start * kernel.selfs(X) + learned
 
-    def items(self, X: Array, codes: Array) -> "KernelItems":
-        """Items ready to be searched."""
-        return KernelItems(self, X, codes)
+    def items(self, X: Array, codes: Array) -> "KernelItems | RepeatedItems":
+        """Items ready to be searched; equal ones have equal values."""
+        codes = self.resolve(codes)
+        first = first_equal(np.column_stack([X, codes.astype(X.dtype)]))
+        distinct = np.unique(first)
+        items = KernelItems(self, X[distinct], codes[distinct])
+        return items if len(distinct) == len(X) else RepeatedItems(items, X, np.searchsorted(distinct, first))
 
 
 @dataclass
@@ -144,7 +149,7 @@ class KernelItems:
         return [metric.images(r, metric.with_support(r, kernel, rows), codes) for r, kernel, _ in metric.parts]
 
     def _forms(self, X: Array, codes: Array) -> Array:
-        """Combined s(x, x) of rows, one code a row."""
+        """Combined s(x, x) of rows, one code per row."""
         metric, out = self.metric, np.zeros(len(X))
         for r, kernel, weight in metric.parts:
             out += weight * metric.own_forms(r, kernel, X, metric.with_support(r, kernel, X), codes)
@@ -192,3 +197,35 @@ class KernelItems:
                     self.alpha * self.products(sides, part) + table[:, self.columns[part]] + self.constants[part]
                 )
         return out
+
+
+class RepeatedItems:
+    """Items some of which are equal: each distinct one is valued once, so that rounding does not tell equals apart.
+
+    X : all rows. place : for each of them, its number among the distinct items.
+    """
+
+    def __init__(self, items: KernelItems, X: Array, place: Array) -> None:
+        self._items, self.X, self._place = items, X, place
+        self._members = np.argsort(place, kind="stable")
+        self._sizes = np.bincount(place)
+        self._starts = np.cumsum(self._sizes) - self._sizes
+
+    def search(self, Q: Array, k: int, own: Array | None = None) -> tuple[Array, Array]:
+        """As `KernelItems.search`; of equal values the lower number comes first."""
+        reach = k + (own is not None)
+        values, found = self._items.search(Q, min(reach, len(self._sizes)))
+        width = min(reach, int(self._sizes.max()))
+        rank = np.arange(width)
+        inside = rank < self._sizes[found][:, :, None]
+        numbers = self._members[self._starts[found][:, :, None] + np.minimum(rank, self._sizes[found][:, :, None] - 1)]
+        if own is not None:
+            inside &= numbers != own[:, None, None]
+        every = np.where(inside, values[:, :, None], np.inf).reshape(len(Q), -1)
+        numbers = numbers.reshape(len(Q), -1)
+        order = np.lexsort((numbers, every), axis=1)[:, :k]
+        return np.take_along_axis(every, order, 1), np.take_along_axis(numbers, order, 1)
+
+    def all_values(self, Q: Array) -> Array:
+        """As `KernelItems.all_values`."""
+        return self._items.all_values(Q)[:, self._place]

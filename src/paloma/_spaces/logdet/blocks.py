@@ -1,12 +1,12 @@
-"""How a learner of LogDet geometry takes a block of triplets (spec.md 8 and 10).
+"""How a learner of LogDet geometry takes a block of triplets (theory 8 and 10).
 
 Steps add to inverses: a block turns M^-1 into M^-1 + sum_r w_r v_r v_r^T, w_r the net step of the pair v_r. With an
-orthonormal basis Q of the block's pairs, v_r = Q c_r, all that the steps ask of M is S = Q^T M Q: the block is learnt
+orthonormal basis Q of the block's pairs, v_r = Q c_r, all that the steps ask of M is S = Q^T M Q: the block is learned
 on the small S and the coordinates c_r. The net steps then move M itself by matrix products: what has a positive one
 shrinks M, M -= F F^T, then what has a negative one grows it, M += F F^T, with F in the image M Q.
 
 Spec 10 takes the pairs themselves as the basis. An orthonormal one makes the small problem as stable as the large one,
-also where pairs repeat or depend on each other. Every class matrix has a basis of its own, of the pairs of its class.
+even if pairs repeat or depend on each other. Every class matrix has a basis of its own, of the pairs of its class.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, blas, lapack, qr
 
-from ._kernels.fading import fading_sweep
-from ._kernels.logdet import logdet_sweep
-from ._kernels.scratch import Scratch
-from ._learner import _aggressiveness, _gaps, _margins, _taus
-from ._parts import Parts, Stream, candidate_codes, distinct_pairs
-from ._representation import Dense, segments_of
+from ..._compiled.fading import fading_sweep
+from ..._compiled.groups import Out, Spans, Theta
+from ..._compiled.logdet import logdet_sweep
+from ..._compiled.scratch import Scratch
+from ..._core.choice import Choice
+from ..._core.loop import Block
+from ..._core.stream import Stream, asked, candidate_codes, distinct_pairs, gaps_of, taus_of
+from ..._typing import Array
+from ..dense.matrices import Matrices, segments_of
 
-Array = NDArray[Any]
-
-# Up to this dimension learning on the matrices themselves beats blocks, where a triplet brings half a new pair; the
+# Up to this dimension learning on the matrices themselves beats blocks if a triplet brings half a new pair; the
 # bound grows with that number, and with the number of classes, each of which has matrix products of its own (measured).
 DIRECT_DIMENSION = 170
 # Such a chunk of triplets gathers about this many numbers of pairs first.
@@ -35,46 +35,56 @@ DIRECT_CHUNK = 1 << 16
 INDEPENDENT = 1e-4
 
 
-def logdet_path(parts: Parts, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
-    """How to learn a stretch of triplets, and how many at a time; see `paloma._learner.Parts`."""
+def plan(choice: Choice, state: Matrices, stream: Stream, block: int | str) -> tuple[Block, int]:
+    """How to learn a stretch of triplets by LogDet steps, and how many at a time."""
+    one, size = _way(choice, stream, block)
+    return partial(one, choice, state, stream), size
+
+
+def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
     d = stream.X.shape[1]
-    if parts.forget:
+    if choice.forget:
         return partial(_fading, scratch=Scratch()), DIRECT_CHUNK
     if block != "auto":
         return partial(_block, scratch=Scratch()), min(int(block), max(d // 2, 1))
     head = stream.triplets[:1024]
-    codes = candidate_codes(parts, stream, head)
+    codes = candidate_codes(choice, stream, head)
     pairs = len(distinct_pairs(head, codes)[0]) / len(head)
     if d <= DIRECT_DIMENSION * (2.0 * pairs) ** 0.6 * (1.0 + len(np.unique(codes)) / 60):
         return partial(_direct, scratch=Scratch()), max(256, DIRECT_CHUNK // d)
-    size = max(64, d // 4 if parts.locality.is_local else d // 8)
+    size = max(64, d // 4 if choice.locality.is_local else d // 8)
     return partial(_block, scratch=Scratch()), max(1, int(size / pairs))
 
 
-def _direct(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
-    """Triplets start to stop on the matrices themselves, in float64; float32 ones are rounded once a call."""
-    rows, codes, members = _pairs(parts, stream, start, stop, scratch)
-    before, slots, (n, d, _) = state.n_slots, state.ensure(codes), state.stack.shape
+def _direct(
+    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
+    """Triplets start to stop on the matrices themselves, in float64; float32 ones are rounded once per call."""
+    rows, codes, members = _pairs(choice, stream, start, stop, scratch)
+    before, slots, (n, d, _) = state.n_slots, state.allocate(codes), state.stack.shape
     rows, shared, stack = (array.astype(np.float64, copy=False) for array in (rows, state.shared, state.stack))
-    local = stack.reshape(-1), np.arange(n) * d * d, np.full(n, d), slots
-    loss, updates, weight = _sweep(logdet_sweep, parts, stream, start, stop, members, rows, rows, shared, *local)
+    spans = Spans(shared, stack.reshape(-1), np.arange(n) * d * d, np.full(n, d), slots)
+    loss, updates, weight = _sweep(logdet_sweep, choice, stream, start, stop, members, rows, rows, spans)
     if shared is not state.shared and updates:
         state.shared[...], state.stack[...] = shared, stack
-    state.release(before, codes, weight)
+    state.drop_untouched(before, codes, weight)
     return loss, updates
 
 
-def _fading(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
-    """Triplets start to stop on inverses, which decay towards that of the start."""
-    rows, codes, members = _pairs(parts, stream, start, stop, scratch)
-    before, slots = state.n_slots, state.ensure(codes)
+def _fading(
+    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
+    """Triplets start to stop on inverses, which decay toward that of the start."""
+    rows, codes, members = _pairs(choice, stream, start, stop, scratch)
+    before, slots = state.n_slots, state.allocate(codes)
     matrices = state.shared, *state.stack[: state.n_slots]
     inverses = np.array([_inverse(matrix) for matrix in matrices])
-    fading = rows.astype(np.float64, copy=False), inverses[0], inverses[1:], slots, _inverse(state.start), parts.forget
-    loss, updates, weight = _sweep(fading_sweep, parts, stream, start, stop, members, *fading)
+    inside = Theta(inverses[0], inverses[1:], slots)
+    fading = rows.astype(np.float64, copy=False), inside, _inverse(state.start), choice.forget
+    loss, updates, weight = _sweep(fading_sweep, choice, stream, start, stop, members, *fading)
     for matrix, inverse in zip(matrices, inverses, strict=True):
         matrix[...] = _inverse(inverse)
-    state.release(before, codes, weight)
+    state.drop_untouched(before, codes, weight)
     return loss, updates
 
 
@@ -83,22 +93,24 @@ def _inverse(matrix: Array) -> Array:
     return (inverse + inverse.T) / 2
 
 
-def _block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[float, int]:
+def _block(
+    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
     """Triplets start to stop in the coordinates of what their pairs span."""
-    rows, codes, members = _pairs(parts, stream, start, stop, scratch)
+    rows, codes, members = _pairs(choice, stream, start, stop, scratch)
     shared = Span(state.shared, rows)
     classes = [(code, part, Span(state.local(code), rows[part])) for code, part in segments_of(codes) if code >= 0]
     coordinates, *local = _side_by_side(classes, len(rows))
-    matrices = shared.coordinates, coordinates, shared.small.copy(), *local
-    loss, updates, weight = _sweep(logdet_sweep, parts, stream, start, stop, members, *matrices)
+    matrices = shared.coordinates, coordinates, Spans(shared.small.copy(), *local)
+    loss, updates, weight = _sweep(logdet_sweep, choice, stream, start, stop, members, *matrices)
     if not updates:
         return loss, updates
     try:
-        factors, signs = shared.factors(parts.locality.lam * weight)
-        moves = [(code, span.factors(parts.locality.mu * weight[part])) for code, part, span in classes]
+        factors, signs = shared.factors(choice.locality.lam * weight)
+        moves = [(code, span.factors(choice.locality.mu * weight[part])) for code, part, span in classes]
     except LinAlgError:  # a growth beyond the precision of the products
-        state.settle()
-        return _direct(parts, state, stream, start, stop, scratch)
+        state.symmetrize()
+        return _direct(choice, state, stream, start, stop, scratch)
     state.move_shared(factors, factors, signs, scratch)
     for code, (factors, signs) in moves:
         if len(signs):
@@ -109,7 +121,7 @@ def _block(parts: Parts, state: Dense, stream: Stream, start: int, stop: int, sc
 class Span:
     """A matrix M as some pairs see it: `images` Q^T M, `small` Q^T M Q, and the pairs' coordinates in the basis Q.
 
-    Where the pairs are plainly independent, Q is orthonormal under M itself, by Cholesky's factor of their forms; else
+    If the pairs are clearly independent, Q is orthonormal under M itself, by Cholesky's factor of their forms; else
     in the plain sense, by Householder's reflections.
     """
 
@@ -165,11 +177,11 @@ def _solved(lower: Array, rows: Array) -> Array:
     return trsm(1.0, lower, rows.T, side=1, lower=1, trans_a=1).T
 
 
-def _pairs(parts: Parts, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[Array, Array, Array]:
+def _pairs(choice: Choice, stream: Stream, start: int, stop: int, scratch: Scratch) -> tuple[Array, Array, Array]:
     """The distinct pairs p - q sorted by class, their class codes, and the two pairs of each triplet."""
     triplets = stream.triplets[start:stop]
-    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(parts, stream, triplets))
-    rows, _ = parts.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(choice, stream, triplets))
+    rows, _ = choice.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
     return rows, codes, members
 
 
@@ -184,14 +196,15 @@ def _side_by_side(classes: list[tuple[int, slice, Span]], n: int) -> tuple[Array
 
 
 def _sweep(
-    loop: Callable[..., Any], parts: Parts, stream: Stream, start: int, stop: int, members: Array, *matrices: Any
+    loop: Callable[..., Any], choice: Choice, stream: Stream, start: int, stop: int, members: Array, *matrices: Any
 ) -> Any:
     """(loss, updates, net step of each pair) of triplets start to stop."""
-    weight = np.zeros(len(matrices[0]))
+    weight, norms = (
+        np.zeros(len(matrices[0])),
+        choice.measure.norms(stream.X, stream.triplets[start:stop], stream.factor),
+    )
     loss, updates = loop(
-        *matrices, members, parts.measure.norms(stream.X, stream.triplets[start:stop], stream.factor),
-        _margins(parts, stream, start, stop), _aggressiveness(parts, stream, start, stop),
-        parts.locality.lam, parts.locality.mu, parts.step.name == "pa2", _taus(stream, start, stop), weight,
-        _gaps(stream, start, stop),
+        asked(choice, stream, start, stop, members, norms), *matrices, choice.locality.kernel,
+        choice.step.name == "pa2", Out(taus_of(stream, start, stop), gaps_of(stream, start, stop), weight),
     )  # fmt: skip
     return loss, updates, weight

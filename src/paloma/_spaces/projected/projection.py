@@ -1,8 +1,8 @@
-"""Dual random projection (spec.md 9): learn in m dimensions, keep the step sizes, replay them on the original points.
+"""Dual random projection (theory 9): learn in m dimensions, keep the step sizes, replay them on the original points.
 
 The same loop and the same dense matrices, on X R with R (d x m) random and E[R R^T] = I; the journal keeps each step's
 size on its pair of original rows. Recovery finds a basis of what the journal spans and replays it there: no d x d
-matrix is ever formed, and the learnt metric is not confined to the span of R.
+matrix is ever formed, and the learned metric is not confined to the span of R.
 """
 
 import copy
@@ -10,30 +10,29 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.linalg import qr
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from .._kernels.scratch import Scratch
-from .._locality import Locality
-from .._measure import Measure
-from .dense import Dense, segments_of
+from ..._compiled.scratch import Scratch
+from ..._core.locality import Locality
+from ..._core.measure import Measure
+from ..._typing import Array
+from ..dense.matrices import Matrices, segments_of
 from .journal import Journal
 
-Array = NDArray[Any]
 REPLAY_CHUNK = 4096
 EXTEND_ROWS = 256
 SIGN_DRAWS = 4
 
 
-class Projected:
+class Projection:
     """m x m matrices, the projection, and the journal; `basis` replaces R where X spans few dimensions (exact)."""
 
     def __init__(self, d: int, m: int, dtype: Any, symmetric: bool, kind: str, seed: int, basis: Any = None) -> None:
         self.symmetric, self.exact = symmetric, basis is not None
         self.map = basis if basis is not None else random_projection(d, m, kind, seed).astype(dtype)
         self.seed, self.limit = seed, 2 * self.map.shape[1] + 50
-        self.inner = Dense(np.eye(self.map.shape[1], dtype=dtype), symmetric)
+        self.inner = Matrices(np.eye(self.map.shape[1], dtype=dtype), symmetric)
         self.journal = Journal()
         self.folded: Any = None  # (basis, last iterates, averaged iterates), once folded
         self.aged = 1.0  # what the averaged part has kept of itself, see `age`
@@ -44,21 +43,21 @@ class Projected:
 
     def age(self, left_out: float) -> None:
         """Bring the averaged part of what is held up to date: all but `left_out` of its way to the current iterates."""
-        journal = self.journal
+        pairs = self.journal.pairs
         self.aged *= left_out
-        journal.mean_steps = journal.steps + left_out * (journal.mean_steps - journal.steps)
+        pairs.means = pairs.steps + left_out * (pairs.means - pairs.steps)
         if self.folded is not None:
             _, now, mean = self.folded
             for new, old in ((now.shared, mean.shared), (now.stack, mean.stack)):
                 old[...] = new + self.dtype.type(left_out) * (old - new)
 
     def fade(self, keep: float, left_out: float, gain: float) -> None:
-        """Forgetting: `keep` of what was learnt stays in the last iterates; the averaged ones become `left_out` of
+        """Forgetting: `keep` of what was learned stays in the last iterates; the averaged ones become `left_out` of
         themselves plus `gain` of the last ones as they were.
         """
-        journal = self.journal
-        journal.mean_steps = left_out * journal.mean_steps + gain * journal.steps
-        journal.steps = keep * journal.steps
+        pairs = self.journal.pairs
+        pairs.means = left_out * pairs.means + gain * pairs.steps
+        pairs.steps = keep * pairs.steps
         if self.folded is not None:
             _, now, mean = self.folded
             for new, old in ((now.shared, mean.shared), (now.stack, mean.stack)):
@@ -121,27 +120,28 @@ class Projected:
         now, mean = (self.recover(basis, measure, locality, factor, blend) for blend in (1.0, 0.0))
         self.folded, self.journal = (basis, now, mean), Journal()
 
-    def fork(self) -> "Projected":
+    def fork(self) -> "Projection":
         """A copy to learn from here on: the same matrices, and a journal that is empty."""
         out = copy.copy(self)
         out.inner, out.journal, out.folded, out.aged = copy.deepcopy(self.inner), Journal(), None, 1.0
         return out
 
     @classmethod
-    def mixed(cls, forks: list["Projected"], weights: Array) -> "Projected":
-        """Weighted mean of what forks of one state learnt: matrices averaged, journals put together by weight."""
+    def mixed(cls, forks: list["Projection"], weights: Array) -> "Projection":
+        """Weighted mean of what forks of one state learned: matrices averaged, journals merged by weight."""
         out = forks[0].fork()
-        out.inner = Dense.mixed([fork.inner for fork in forks], weights)
+        out.inner = Matrices.mixed([fork.inner for fork in forks], weights)
         out.journal = Journal.joined([fork.journal for fork in forks], weights)
         out.folded = _refolded([fork.folded for fork in forks], weights)
         out.aged = float(sum(w * fork.aged for w, fork in zip(weights, forks, strict=True)))
         return out
 
-    def joined(self, fork: "Projected") -> "Projected":
-        """This state and what a fork of it learnt since."""
+    def joined(self, fork: "Projection") -> "Projection":
+        """This state and what a fork of it learned since."""
         out, both = fork.fork(), np.ones(2)
         before = copy.copy(self)
         before.journal, before.folded = copy.copy(self.journal), copy.deepcopy(self.folded)
+        before.journal.pairs = copy.copy(self.journal.pairs)
         before.age(fork.aged)
         out.journal = Journal.joined([before.journal, fork.journal], both)
         out.folded = _refolded([before.folded, fork.folded], both)
@@ -151,7 +151,7 @@ class Projected:
         """Orthonormal (d, q) basis that the journal and the folded part span, or their q = rank strongest directions.
 
         Subspace iteration (Halko et al. 2011) on what makes the M_c differ from the start, all classes together; exact
-        where no more than `rank` directions exist.
+        if no more than `rank` directions exist.
         """
         d, rows = self.d, self.journal.rows
         old = None if self.folded is None else self.folded[0]
@@ -170,7 +170,7 @@ class Projected:
         return sketch if sketch.shape[1] else np.eye(d, 1, dtype=self.dtype)
 
     def _sketch(self, V: Array, locality: Locality, unit: float, rng: np.random.Generator) -> Array:
-        """Columns of V, each under a random combination of what was learnt, by products with tall matrices alone.
+        """Columns of V, each under a random combination of what was learned, by products with tall matrices alone.
 
         With A_c the pairs of class c times their net steps and `unit` (sign and scale), and A the sum over classes,
         M_c - I = lam^2 A + mu^2 A_c. The combination alpha lam A + mu^2 sum_c s_c A_c with random signs s has
@@ -180,14 +180,14 @@ class Projected:
         """
         lam, mu, journal, out = locality.lam, locality.mu, self.journal, np.zeros_like(V)
         inside = None if not len(journal) else np.asarray(journal.rows @ V)
-        n_codes = 1 + max(journal.codes.max(initial=0), 0 if self.folded is None else len(self.folded[1].slots))
+        n_codes = 1 + max(journal.pairs.codes.max(initial=0), 0 if self.folded is None else len(self.folded[1].slots))
         alpha = np.sqrt(n_codes * lam**2 + 2.0 * mu**2)
         for k in range(SIGN_DRAWS):
             part = slice(k, None, SIGN_DRAWS)
             signs = np.r_[rng.choice([-1.0, 1.0], n_codes), 0.0]  # the last for pairs without a class, code -1
             transposed = not self.symmetric and k % 2 == 1
             if inside is not None:
-                weights = unit * journal.steps * (lam * alpha + mu**2 * signs[journal.codes])
+                weights = unit * journal.pairs.steps[0] * (lam * alpha + mu**2 * signs[journal.pairs.codes])
                 S = journal.over_rows(weights.astype(self.dtype), self.symmetric)
                 inside[:, part] = (S.T if transposed else S) @ inside[:, part]
             if self.folded is not None:
@@ -196,28 +196,28 @@ class Projected:
                 out[:, part] += basis @ ((total.T if transposed else total) @ (basis.T @ V[:, part]))
         return out if inside is None else out + journal.rows.T @ inside
 
-    def recover(self, basis: Array, measure: Measure, locality: Locality, factor: float, blend: float) -> Dense:
+    def recover(self, basis: Array, measure: Measure, locality: Locality, factor: float, blend: float) -> Matrices:
         """The matrices in the coordinates of a basis: the folded part carried over, the journal replayed."""
-        state = Dense(np.eye(basis.shape[1], dtype=self.dtype), self.symmetric)
+        state = Matrices(np.eye(basis.shape[1], dtype=self.dtype), self.symmetric)
         if self.folded is not None:
             old_basis, now, mean = self.folded
             for part, share in ((now, blend), (mean, 1.0 - blend)):
                 _carry_over(part, basis.T @ old_basis, state, share)
-        journal, scratch = self.journal, Scratch()
-        if not len(journal):
+        pairs, scratch = self.journal.pairs, Scratch()
+        if not len(pairs):
             return state
-        state.ensure(np.unique(journal.codes[journal.codes >= 0]))
-        points = np.ascontiguousarray(journal.rows @ basis)
-        steps = measure.sign * (journal.mean_steps + blend * (journal.steps - journal.mean_steps))
-        for a in range(0, len(journal), REPLAY_CHUNK):
+        state.allocate(np.unique(pairs.codes[pairs.codes >= 0]))
+        points = np.ascontiguousarray(self.journal.rows @ basis)
+        steps = measure.sign * pairs.averaged(blend)[0]
+        for a in range(0, len(pairs), REPLAY_CHUNK):
             part = slice(a, a + REPLAY_CHUNK)
-            left, right = measure.factors(points, journal.anchors[part], journal.candidates[part], factor, scratch)
+            left, right = measure.factors(points, pairs.anchors[part], pairs.candidates[part], factor, scratch)
             if locality.lam:
                 state.move_shared(left, right, locality.lam * steps[part], scratch)
             if locality.mu:
-                segments = segments_of(journal.codes[part])
+                segments = segments_of(pairs.codes[part])
                 state.move_local(left, right, segments, locality.mu * steps[part], scratch)
-        state.settle()
+        state.symmetrize()
         return state
 
 
@@ -247,7 +247,7 @@ def _orthonormal(columns: Array, dtype: Any) -> Array:
     return np.ascontiguousarray(q[:, : len(size)][:, kept], dtype)
 
 
-def _combined(state: Dense, shared: float, local: Array) -> Array:
+def _combined(state: Matrices, shared: float, local: Array) -> Array:
     """shared (U - I) + sum_c local_c (L_c - I)."""
     total = shared * (state.shared - state.start)
     for code in np.flatnonzero(state.slots >= 0).tolist():
@@ -255,14 +255,14 @@ def _combined(state: Dense, shared: float, local: Array) -> Array:
     return total
 
 
-def _carry_over(old: Dense, turn: Array, new: Dense, share: float) -> None:
+def _carry_over(old: Matrices, turn: Array, new: Matrices, share: float) -> None:
     """A share of old's deviations from the start, in the coordinates of another basis, added to new."""
     if share == 0.0:
         return
     turn = turn * turn.dtype.type(np.sqrt(share))
     new.shared += turn @ (old.shared - old.start) @ turn.T
     codes = np.flatnonzero(old.slots >= 0).astype(np.int32)
-    new.ensure(codes)
+    new.allocate(codes)
     for code in codes.tolist():
         new.stack[new.slot(code)] += turn @ (old.local(code) - old.start) @ turn.T
 
@@ -279,7 +279,7 @@ def _refolded(parts: list[Any], weights: Array) -> Any:
         basis = _orthonormal(np.hstack(bases), bases[0].dtype)
     sums = []
     for which in (1, 2):
-        total = Dense(np.eye(basis.shape[1], dtype=basis.dtype), held[0][0][which].symmetric)
+        total = Matrices(np.eye(basis.shape[1], dtype=basis.dtype), held[0][0][which].symmetric)
         for part, weight in held:
             _carry_over(part[which], basis.T @ part[0], total, weight)
         sums.append(total)

@@ -1,4 +1,4 @@
-"""Index space: what was learnt as net steps of pairs of points, for one kernel or several (spec.md 4 and 9).
+"""Index space: what was learned as net steps of pairs of points, for one kernel or several (theory 4 and 9).
 
 A step tau on a triplet adds tau to the pair (p, p+) and -tau to (p, p-). With A_c the sparse matrix of the net steps on
 pairs whose candidate has class c, every form is its start plus a form on kernel values k_x = (k(x, x_r))_r,
@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._kernels.index import gather, paired, spread
-from .kernel import Kernel
+from ..._compiled.index import add_product, gather
+from ..._compiled.pairs import paired
+from ..._typing import Array
+from ..pairs import Pairs
+from .functions import Kernel
 
-Array = NDArray[Any]
 # Vectors that S is applied to at once: enough to fill vector registers, few enough to stay in a core's own memory.
 SPREAD_WIDTH = 32
 # Of a full support this part is forgotten at once, so that forgetting is rare.
@@ -26,48 +27,8 @@ FORGOTTEN = 8
 
 
 @dataclass
-class Pairs:
-    """Distinct (class code, anchor, candidate), sorted, and for each kernel their net steps, last and averaged."""
-
-    codes: Array
-    anchors: Array
-    candidates: Array
-    steps: Array
-    means: Array
-
-    @classmethod
-    def none(cls, n_kernels: int) -> "Pairs":
-        return cls(np.empty(0, np.int32), *np.empty((2, 0), np.int64), *np.zeros((2, n_kernels, 0)))
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def of_class(self, code: int) -> slice:
-        """Where the pairs of a class stand."""
-        return slice(*np.searchsorted(self.codes, [code, code + 1]))
-
-    def joined(self, codes: Array, anchors: Array, candidates: Array, n: int) -> tuple["Pairs", Array]:
-        """With these pairs of n points as well; and the place of each of them."""
-        parts = ((self.codes, codes), (self.anchors, anchors), (self.candidates, candidates))
-        every = [np.concatenate([a.astype(np.int64), b]) for a, b in parts]
-        keys = ((every[0] + 1) * n + every[1]) * n + every[2]
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        steps, means = np.zeros((2, len(self.steps), len(first)))
-        steps[:, inverse[: len(self)]], means[:, inverse[: len(self)]] = self.steps, self.means
-        out = Pairs(every[0][first].astype(np.int32), every[1][first], every[2][first], steps, means)
-        return out, inverse[len(self) :]
-
-    def kept(self, rows: Array, place: Array) -> "Pairs":
-        """These rows of the list, their points renumbered."""
-        return Pairs(
-            self.codes[rows], place[self.anchors[rows]], place[self.candidates[rows]],
-            self.steps[:, rows], self.means[:, rows],
-        )  # fmt: skip
-
-
-@dataclass
 class Source:
-    """Rows that are being learnt from: the point of each row, a row of each point, and kernel values if kept.
+    """Rows that are being learned from: the point of each row, a row of each point, and kernel values if kept.
 
     gram : for each kernel the values of row `cached[point]` with all points, or None.
     """
@@ -79,12 +40,12 @@ class Source:
     gram: list[Array] | None = None
 
 
-class Index:
+class Support:
     """Points, and net steps of pairs of them. `held` marks the support: the points that some step touched.
 
     budget : most points of the support. A step that needs more is not taken; or, if `forgetting`, the eighth of the
-        support whose last step is longest ago is forgotten first with all its pairs, and the step computed anew.
-    cache : bytes of kernel values to keep while rows are learnt from.
+        support whose last step is oldest is forgotten first with all its pairs, and the step is computed again.
+    cache : bytes of kernel values to keep while rows are learned from.
     """
 
     def __init__(self, kernels: list[Kernel], dtype: Any, distances: bool, start: float, budget: int | None,
@@ -119,7 +80,7 @@ class Index:
             self._enter_rows(self.source, new)
         numbered = self.source.points[triplets]
         anchors = np.repeat(numbered[:, 0], 2)
-        self.pairs, members = self.pairs.joined(codes.ravel(), anchors, numbered[:, 1:].ravel(), len(self.held))
+        self.pairs, members = self.pairs.listed(codes.ravel(), anchors, numbered[:, 1:].ravel(), len(self.held))
         return numbered, members.reshape(-1, 2)
 
     def _enter_rows(self, source: Source, new: Array) -> None:
@@ -128,7 +89,7 @@ class Index:
         raw = np.array([kernel.raw_selfs(rows) for kernel in self.kernels])
         points, before = self.kernels[0].points(rows), len(self.held)
         every = points if self.points is None else np.concatenate([self.points, points])
-        first = _first_equal(every)[before:]
+        first = first_equal(every)[before:]
         fresh = np.unique(first[first >= before])
         place = np.where(first < before, first, before + np.searchsorted(fresh, first))
         n_new = len(fresh)
@@ -218,7 +179,7 @@ class Index:
         return own[place[left]] - 2.0 * cross + own[place[right]]
 
     def move(self, pairs: Array, weight: Array) -> None:
-        """Add net steps, a row a kernel, to pairs."""
+        """Add net steps, one row per kernel, to pairs."""
         self.pairs.steps[:, pairs] += weight
 
     def touch(self, points: Array, when: Array) -> None:
@@ -227,7 +188,7 @@ class Index:
         np.maximum.at(self.last, points.ravel(), np.repeat(when, points.shape[1]))
 
     def forget(self) -> None:
-        """Drop the part of the support whose last step is longest ago, at least three points."""
+        """Drop the part of the support whose last step is oldest, at least three points."""
         assert self.budget is not None
         support = np.flatnonzero(self.held)
         oldest = support[np.argsort(self.last[support], kind="stable")][: max(3, -(-self.budget // FORGOTTEN))]
@@ -237,33 +198,29 @@ class Index:
         self.pairs.means[:, gone] = 0.0
 
     def drop(self, new_codes: Array) -> None:
-        """Give class codes their new numbers; pairs of a code without one become class-free: U keeps what it learnt."""
-        old, codes = self.pairs, self.pairs.codes.copy()
-        codes[codes >= 0] = new_codes[codes[codes >= 0]]
-        self.pairs, rows = Pairs.none(len(self.kernels)).joined(codes, old.anchors, old.candidates, len(self.held))
-        np.add.at(self.pairs.steps.T, rows, old.steps.T)
-        np.add.at(self.pairs.means.T, rows, old.means.T)
+        """Give class codes their new numbers; pairs of a code without one become class-free; U stays."""
+        self.pairs = self.pairs.recoded(new_codes)
 
     # -- mixing ----------------------------------------------------------------------------------------------
 
-    def fork(self) -> "Index":
+    def fork(self) -> "Support":
         """A copy to learn from here on."""
         out = copy.copy(self)
         out.pairs, out.held, out.last = copy.deepcopy((self.pairs, self.held, self.last))
         return out
 
-    def joined(self, fork: "Index") -> "Index":
-        """This state and what a fork of it learnt since."""
+    def joined(self, fork: "Support") -> "Support":
+        """This state and what a fork of it learned since."""
         return fork.fork()
 
     @classmethod
-    def mixed(cls, forks: list["Index"], weights: Array) -> "Index":
+    def mixed(cls, forks: list["Support"], weights: Array) -> "Support":
         """Weighted mean of closed forks: their points together, equal ones once, each step times its fork's weight."""
         out, some = forks[0].fork(), [fork for fork in forks if fork.points is not None]
         if not some:
             return out
         points = np.concatenate([fork.points for fork in some])
-        first = _first_equal(points)
+        first = first_equal(points)
         kept = np.unique(first)
         place = np.searchsorted(kept, first)
         out.points, out.raw_selfs = points[kept], np.hstack([fork.raw_selfs for fork in some])[:, kept]
@@ -271,25 +228,20 @@ class Index:
         np.maximum.at(out.last, place, np.concatenate([fork.last for fork in some]))
         out.pairs, begin = Pairs.none(len(out.kernels)), 0
         for fork, weight in zip(forks, weights, strict=True):
-            own, pairs = place[begin : begin + len(fork.held)], fork.pairs
+            own, every = place[begin : begin + len(fork.held)], np.arange(len(fork.pairs))
             begin += len(own)
-            out.pairs, rows = out.pairs.joined(pairs.codes, own[pairs.anchors], own[pairs.candidates], len(kept))
-            out.pairs.steps[:, rows] += weight * pairs.steps
-            out.pairs.means[:, rows] += weight * pairs.means
+            out.pairs = out.pairs.with_more(fork.pairs.times(weight).kept(every, own))
         return out
 
     # -- the loop's own --------------------------------------------------------------------------------------
 
     def average(self, rate: float) -> None:
-        """Move the averaged steps towards the last ones."""
+        """Move the averaged steps toward the last ones."""
         self.pairs.means += rate * (self.pairs.steps - self.pairs.means)
 
-    def settle(self) -> None:
-        """Nothing is ever left half done."""
-
     def readout(self, blend: float) -> Array:
-        """Net steps: the averaged ones moved towards the last ones, which blend = 1 is."""
-        return self.pairs.means + blend * (self.pairs.steps - self.pairs.means)
+        """Net steps: the averaged ones moved toward the last ones, which blend = 1 is."""
+        return self.pairs.averaged(blend)
 
 
 def applied(pairs: Pairs, part: slice, weights: Array, rows: Array, column: Array, distances: bool,
@@ -302,12 +254,12 @@ def applied(pairs: Pairs, part: slice, weights: Array, rows: Array, column: Arra
     for a in range(0, len(rows), SPREAD_WIDTH):
         columns = np.ascontiguousarray(rows[a : a + SPREAD_WIDTH].T)
         image = np.zeros_like(columns)
-        spread(columns, first, second, weights, column, distances, image)
+        add_product(columns, first, second, weights, column, distances, image)
         out[a : a + SPREAD_WIDTH] = image.T
     return out
 
 
-def _first_equal(points: Array) -> Array:
+def first_equal(points: Array) -> Array:
     """For each point the number of the first that equals it, bit by bit."""
     flat = np.ascontiguousarray(points.reshape(len(points), -1))
     words = flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()

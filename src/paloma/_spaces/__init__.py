@@ -1,0 +1,1 @@
+"""One folder per representation: its state, how it takes a block, its read-out, its mixing."""

@@ -1,0 +1,255 @@
+"""How dense matrices take a stretch of triplets: in exact blocks (theory 10), fused, over non-zeros, or one by one.
+
+A block computes pair values and Gram matrices by matrix products, runs one short sequential sweep for the step sizes,
+and moves each matrix by one product.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..._compiled.groups import Csr, Out, Pairs, Rows, Theta, Triplets
+from ..._compiled.pairs import row_products
+from ..._compiled.scratch import Scratch
+from ..._compiled.soft import soft_sweep
+from ..._compiled.sparse import sparse_stream
+from ..._compiled.steps import squared_norm, step_size
+from ..._compiled.stream import stream as fused
+from ..._compiled.sweep import correct, sweep
+from ..._core.choice import Choice
+from ..._core.locality import Locality
+from ..._core.loop import Block
+from ..._core.psd import exact_tau, project_one
+from ..._core.stream import (
+    Stream,
+    aggressiveness,
+    asked,
+    candidate_codes,
+    distinct_pairs,
+    gaps_of,
+    is_soft,
+    margins_of,
+    taus_of,
+)
+from ..._typing import Array
+from .decay import forgetting, horizon
+from .matrices import Matrices, gram, segments_of
+
+# Up to this dimension (by item size) the fused per-triplet loop beats blocks if a triplet brings half a new pair;
+# the bound grows with that number (measured).
+STREAM_DIMENSION = {8: 52, 4: 65}
+# The fused loop works through this many triplets per call, so that progress can be shown.
+STREAM_CHUNK = 1 << 16
+
+
+def plan(choice: Choice, state: Matrices, stream: Stream, block: int | str) -> tuple[Block, int]:
+    """How to learn a stretch of triplets on dense matrices, and how many at a time."""
+    one, size = _way(choice, stream, block)
+    if choice.forget:
+        one, size = forgetting(one), min(size, horizon(choice.forget))
+    return partial(one, choice, state, stream), size
+
+
+def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
+    if sp.issparse(stream.X):
+        return _sparse_block, STREAM_CHUNK
+    if choice.psd.sequential:
+        return constrained_block, 64
+    if is_soft(stream):
+        size = auto_blocks(stream.X.shape[1], 1)[0] // 2 if block == "auto" else int(block)
+        return partial(_soft_block, scratch=Scratch()), size
+    if block != "auto":
+        return partial(_exact_block, inner=int(block), scratch=Scratch()), 4 * int(block)
+    head = stream.triplets[: STREAM_CHUNK // 64]
+    pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
+    d = stream.X.shape[1]
+    if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
+        return _stream_block, STREAM_CHUNK
+    classes = len(np.unique(candidate_codes(choice, stream, head)))
+    inner, outer = auto_blocks(d, classes)
+    return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
+
+
+def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
+    """Pairs after which U, and the class matrices, are brought up to date.
+
+    Few enough that Gram matrices stay small against U, enough that each class's matrix is worth touching.
+    """
+    inner = int(np.clip(d // 2, 192, 512))
+    return inner, int(np.clip(48 * n_classes, 1920, 4096)) if n_classes > 1 else inner
+
+
+def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
+    """Triplets start to stop by the fused loop."""
+    triplets = stream.triplets[start:stop]
+    codes, before, taus = candidate_codes(choice, stream, triplets), state.n_slots, taus_of(stream, start, stop)
+    slots = state.allocate(codes)
+    result = fused(
+        asked(choice, stream, start, stop), Rows(stream.X, stream.X.dtype.type(stream.factor)),
+        Theta(state.shared, state.stack, slots), choice.locality.kernel, choice.measure.sign, choice.step.rule,
+        Out(taus, gaps_of(stream, start, stop)), stream.scale,
+    )  # fmt: skip
+    state.drop_untouched(before, codes, taus)
+    return result
+
+
+def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
+    """Triplets start to stop of CSR rows by the loop over non-zeros; similarities only."""
+    triplets, X = stream.triplets[start:stop], stream.X
+    codes, before, taus = candidate_codes(choice, stream, triplets), state.n_slots, taus_of(stream, start, stop)
+    slots = state.allocate(codes)
+    result = sparse_stream(
+        asked(choice, stream, start, stop), Csr(X.data, X.indices, X.indptr, stream.factor),
+        Theta(state.shared, state.stack, slots), choice.locality.kernel, choice.step.rule,
+        Out(taus, gaps_of(stream, start, stop)), stream.scale,
+    )  # fmt: skip
+    state.drop_untouched(before, codes, taus)
+    return result
+
+
+def _exact_block(
+    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, inner: int, scratch: Scratch
+) -> tuple[float, int]:
+    """Triplets start to stop by the exact blocked algorithm of theory 10, on the distinct pairs of the block.
+
+    U is brought up to date after every `inner` triplets, the class matrices once at the end: each has few pairs in a
+    block, and what steps did to them meanwhile is a correction among the pairs of one class.
+    """
+    triplets = stream.triplets[start:stop]
+    anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(choice, stream, triplets))
+    lam, mu, sign = choice.locality.lam, choice.locality.mu, choice.measure.sign
+    left, right = choice.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    segments = segments_of(codes) if mu else []
+    bounds = _bounds(segments, len(codes))
+    local = mu * state.local_values(left, right, segments, scratch)
+    norms = choice.measure.norms(stream.X, triplets, stream.factor)
+    block, weight = asked(choice, stream, start, stop), np.zeros(len(codes))
+    kernel, rule = choice.locality.kernel, choice.step.rule
+    taus, gaps = taus_of(stream, start, stop), gaps_of(stream, start, stop)
+    loss, updates = 0.0, 0
+    for a in range(0, stop - start, inner):
+        part = slice(a, a + inner)
+        rows, places = np.unique(members[part], return_inverse=True)
+        l_rows = np.take(left, rows, axis=0, out=scratch.take("inner left", (len(rows), left.shape[1]), left.dtype))
+        r_rows = l_rows
+        if right is not left:
+            r_rows = np.take(right, rows, axis=0, out=scratch.take("inner right", l_rows.shape, left.dtype))
+        values = local[rows]
+        if lam:
+            values += lam * state.shared_values(l_rows, r_rows, scratch)
+        if mu and a:
+            correct(values, rows, left, right, right is left, bounds, weight, sign * mu * mu)
+        square = (len(rows), len(rows))
+        left_gram = gram(l_rows, scratch.take("left gram", square, left.dtype))
+        right_gram = left_gram
+        if right is not left:
+            right_gram = gram(r_rows, scratch.take("right gram", square, left.dtype))
+        net = np.zeros(len(rows))
+        one_loss, one_updates = sweep(
+            Triplets(places.reshape(-1, 2), block.margins[part], block.C[part], norms[part]),
+            Pairs(left_gram, right_gram, codes[rows], values), kernel, sign, rule,
+            Out(taus[part], gaps[part], net), None if stream.scale is None else stream.scale[part],
+        )  # fmt: skip
+        weight[rows] += net
+        if lam and one_updates:
+            state.move_shared(l_rows, r_rows, sign * lam * net, scratch)
+        loss, updates = loss + one_loss, updates + one_updates
+    if mu and updates:
+        state.move_local(left, right, segments, sign * mu * weight, scratch)
+    return loss, updates
+
+
+def _soft_block(
+    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
+    """Triplets start to stop where a candidate has a share pi_r in each region r: T = lam^2 + mu^2 <pi, pi'>."""
+    triplets = stream.triplets[start:stop]
+    anchors, candidates, _, members = distinct_pairs(triplets, np.zeros((len(triplets), 2), np.int32))
+    lam, mu, sign = choice.locality.lam, choice.locality.mu, choice.measure.sign
+    left, right = choice.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    shares = stream.codes[candidates]  # type: ignore[index]
+    members_of = [np.flatnonzero(share) for share in shares.T]
+    values = lam * state.shared_values(left, right, scratch)
+    for region, rows in enumerate(members_of):
+        if len(rows):
+            one = [(region, slice(0, len(rows)))]
+            values[rows] += mu * shares[rows, region] * state.local_values(left[rows], right[rows], one, scratch)
+    square = (len(anchors), len(anchors))
+    left_gram = gram(left, scratch.take("left gram", square, left.dtype))
+    right_gram = left_gram if right is left else gram(right, scratch.take("right gram", square, left.dtype))
+    weight, norms = np.zeros(len(anchors)), choice.measure.norms(stream.X, triplets, stream.factor)
+    loss, updates = soft_sweep(
+        asked(choice, stream, start, stop, members, norms), Pairs(left_gram, right_gram, None, values),
+        lam * lam + mu * mu * shares @ shares.T, sign, choice.step.rule,
+        Out(taus_of(stream, start, stop), gaps_of(stream, start, stop), weight), stream.scale,
+    )  # fmt: skip
+    if updates:
+        state.move_shared(left, right, sign * lam * weight, scratch)
+        for region, rows in enumerate(members_of):
+            if len(rows):
+                moved = sign * mu * weight[rows] * shares[rows, region]
+                state.move_local(left[rows], right[rows], [(region, slice(0, len(rows)))], moved, scratch)
+    return loss, updates
+
+
+def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array]:
+    """For each pair, where the pairs of its class begin and end; nowhere for pairs without a class."""
+    first, last = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    for code, part in segments:
+        if code >= 0:
+            first[part], last[part] = part.start, part.stop
+    return first, last
+
+
+def constrained_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
+    """Triplets start to stop one by one, every step ending inside the cone (theory 3 and 6.2); distances only."""
+    triplets = stream.triplets[start:stop]
+    codes, before = candidate_codes(choice, stream, triplets), state.n_slots
+    slots = state.allocate(codes)
+    C, taus, gaps = (
+        aggressiveness(choice, stream, start, stop),
+        taus_of(stream, start, stop),
+        gaps_of(stream, start, stop),
+    )
+    norms, margins = choice.measure.norms(stream.X, triplets, stream.factor), margins_of(choice, stream, start, stop)
+    total, updates = 0.0, 0
+    for t, triplet in enumerate(triplets):
+        blocks = psi(choice.locality, state, stream, triplet, *slots[t])
+        gaps[t] = gap = margins[t] + inner(blocks)
+        total += max(float(gap), 0.0)
+        norm = squared_norm(choice.locality.kernel, *slots[t], *norms[t])
+        if choice.psd.word == "exact":
+            limit = np.inf if choice.step.name == "pa" and C[t] > 0 else float(C[t])
+            taus[t] = exact_tau(blocks, float(margins[t]), limit) if norm > 0 else 0.0
+        else:
+            taus[t] = step_size(choice.step.rule, float(gap), norm, C[t])
+        if taus[t] > 0:
+            updates += 1
+            for matrix, vectors, signs in blocks:
+                matrix -= (taus[t] * (vectors.T * signs) @ vectors).astype(matrix.dtype)
+                project_one(matrix)
+    state.drop_untouched(before, codes, taus)
+    return total, updates
+
+
+def psi(
+    locality: Locality, state: Matrices, stream: Stream, triplet: Array, i: int, j: int
+) -> list[tuple[Array, Array, Array]]:
+    """Psi of one triplet as (matrix, vectors, signed weights) for each matrix it touches (theory 0)."""
+    lam, mu = locality.lam, locality.mu
+    pair = (stream.X[triplet[0]] - stream.X[triplet[1:]]) * stream.X.dtype.type(stream.factor)
+    both = np.array([1.0, -1.0])
+    blocks = [(state.shared, pair, lam * both)] if lam else []
+    if i == j and i >= 0:
+        blocks.append((state.stack[i], pair, mu * both))
+    else:
+        blocks += [(state.stack[s], pair[[k]], mu * both[[k]]) for k, s in enumerate((i, j)) if s >= 0]
+    return blocks
+
+
+def inner(blocks: list[tuple[Array, Array, Array]]) -> float:
+    """<Theta, Psi>."""
+    return float(sum(signs @ row_products(v @ m, v) for m, v, signs in blocks))

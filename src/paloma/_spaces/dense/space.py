@@ -1,0 +1,188 @@
+"""The dense representation: U and one L per class as d x d matrices."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ... import _validation as check
+from ..._core.choice import Choice
+from ..._core.fields import Schema
+from ..._core.loop import Block, learn
+from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
+from ..._core.stream import Stream, Tally
+from ..._typing import Array, Rows
+from . import blocks
+from .matrices import Matrices
+from .metric import DenseMetric
+from .state import matrices_of, matrices_schema, matrices_state
+
+# How a stretch of triplets is learned on matrices: see `paloma._core.loop.Blockwise.plan`.
+Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
+
+
+@dataclass
+class DenseSpace(Space):
+    """Matrices, and the geometry that steps add up in: `planned` learns a stretch of triplets on them."""
+
+    at_readout: ClassVar[tuple[str, ...]] = ("end",)
+
+    matrices: Matrices
+    factor: float = 1.0
+    planned: Plan = field(default=blocks.plan, repr=False)
+
+    @property
+    def dtype(self) -> Any:
+        return self.matrices.start.dtype
+
+    # -- learning: what the loop asks for ------------------------------------------------------------------------
+
+    def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
+        counts.forget = choice.forget
+        rate = counts.rate if how.averaging or counts.n_means else None
+        return self.run(choice, stream, counts.seen, how, rate)
+
+    def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
+        """The loop, with averages taken at this rate; None takes none."""
+        return learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
+
+    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
+        return self.planned(choice, self.matrices, stream, block)
+
+    def project(self) -> None:
+        self.matrices.project()
+
+    def average(self, rate: float) -> None:
+        self.matrices.average(rate)
+
+    def settle(self) -> None:
+        self.matrices.symmetrize()
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> DenseMetric:
+        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor)
+
+    def last(self, choice: Choice, n_classes: int) -> Matrices:
+        return self.matrices
+
+    def published(self) -> dict[str, Any]:
+        return {}
+
+    # -- what may happen to it ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self.matrices.symmetrize()
+
+    def check_rows(self, who: str, X: Rows) -> None:
+        pass
+
+    def drop(self, new_codes: Array) -> None:
+        self.matrices.drop(new_codes)
+
+    def widened(self, d: int) -> "DenseSpace":
+        return replace(self, matrices=self.matrices.grown(d))
+
+    def fork(self, counts: Counts) -> Self:
+        return replace(self, matrices=self.matrices.fork())
+
+    def mixed(self, forks: list[Self], weights: Array, counts: Counts) -> Self:
+        return replace(self, matrices=Matrices.mixed([fork.matrices for fork in forks], weights))
+
+    def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
+        out = replace(self, matrices=fork.matrices.fork())
+        if choice.psd.word in ("every", "step", "exact"):
+            out.project()
+        return out
+
+    def open(self, X: Rows, ids: Array) -> None:
+        pass
+
+    def saved(self) -> dict[str, Any]:
+        return matrices_state(self.matrices)
+
+
+@dataclass(frozen=True)
+class Dense(Representation):
+    """U and one L per class, dense; `init` is the start, "identity" or a matrix in the units of X."""
+
+    linear: ClassVar[bool] = True
+    decays: ClassVar[bool] = True
+
+    init: str | ArrayLike = "identity"
+
+    @property
+    def cannot(self) -> dict[str, str]:
+        return {}
+
+    @property
+    def pairwise(self) -> bool:
+        return False
+
+    def adapted(self, who: str, choice: Choice) -> Choice:
+        return choice
+
+    def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Dense":
+        checked_start(self.init, d, np.dtype(float), choice.measure.is_distance)
+        return self
+
+    def start(self, d: int, dtype: Any) -> Array | None:
+        return None if isinstance(self.init, str) else np.asarray(self.init, dtype)
+
+    def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
+        return scale_of(who, choice, X, triplets)
+
+    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
+        check.check_magnitude(who, X, factor)
+
+    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
+        return X
+
+    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
+        return None
+
+    def begin(self, choice: Choice, at: Beginning) -> DenseSpace:
+        return begin(self.init, choice, at, blocks.plan)
+
+    def schema(self, d: int) -> Schema:
+        return matrices_schema(d, d)
+
+    def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> DenseSpace:
+        return restore(choice, state, kept, blocks.plan)
+
+
+def restore(choice: Choice, state: dict[str, Any], kept: Kept, planned: Plan) -> DenseSpace:
+    """Dense matrices from their state."""
+    return DenseSpace(matrices_of(state, choice.measure.is_distance), 1.0 / (kept.scale or 1.0), planned)
+
+
+def begin(init: Any, choice: Choice, at: Beginning, planned: Plan) -> DenseSpace:
+    """Dense matrices at their start, in scaled units."""
+    symmetric, scale = choice.measure.is_distance, at.scale or 1.0
+    start = checked_start(init, at.X.shape[1], at.X.dtype, symmetric)
+    if not isinstance(init, str):
+        start = np.ascontiguousarray(start * at.X.dtype.type(scale * scale))
+    return DenseSpace(Matrices(start, symmetric), 1.0 / scale, planned)
+
+
+def checked_start(init: Any, d: int, dtype: Any, symmetric: bool) -> Array:
+    """The start in the units of X, (d, d)."""
+    if isinstance(init, str):
+        check.check_word("init", init, ("identity",))
+        return np.eye(d, dtype=dtype)
+    start = np.asarray(init, dtype)
+    if start.shape != (d, d) or not np.isfinite(start).all():
+        raise ValueError(f"init must be 'identity' or a finite ({d}, {d}) array, got shape {start.shape}.")
+    if symmetric and not np.allclose(start, start.T):
+        raise ValueError("init must be symmetric for a distance.")
+    return start
+
+
+def scale_of(who: str, choice: Choice, X: Rows, triplets: Array) -> float:
+    """One number to divide X by; refuses rows that are too large or too small for a step."""
+    scale = choice.measure.scale(X, triplets)
+    check.check_magnitude(who, X, 1.0 / scale)
+    check.check_units(who, scale, X.dtype)
+    return scale

@@ -1,0 +1,110 @@
+"""The read-out of a diagonal metric: one weight per feature and class, in the units of X."""
+
+from typing import Any
+
+import numpy as np
+
+from ..._core.locality import SHARED, UNSEEN, Locality
+from ..._rows import products
+from ..._search.items import LocalItems
+from ..._typing import Array, Rows
+from ..dense.metric import groups, refuse_dense
+from .weights import Weights
+
+
+class DiagonalMetric:
+    """M_c = diag(m_c), each m_c built once and when first needed; `cone` and `blend` as for `DenseMetric`."""
+
+    symmetric = of_differences = True
+
+    def __init__(self, state: Weights, locality: Locality, cone: str, blend: float, factor: float) -> None:
+        self._state, self._cone, self._blend = state, cone, blend
+        self.locality = locality
+        self._square = state.start.dtype.type(factor * factor)
+        self._diagonals: dict[int, Array] = {}
+
+    def resolve(self, codes: Array) -> Array:
+        """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
+        if not self.locality.is_local:
+            return np.full(len(codes), SHARED, np.int32)
+        return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
+
+    def diagonal(self, code: int) -> Array:
+        """m of a resolved code."""
+        if code not in self._diagonals:
+            self._diagonals[code] = self._build(code) * self._square
+        return self._diagonals[code]
+
+    def _build(self, code: int) -> Array:
+        shared, (lam, mu) = self._component(None), (self.locality.lam, self.locality.mu)
+        if code == SHARED:
+            return _clipped(shared, self._cone == "effective")
+        if code == UNSEEN:
+            return lam * _clipped(shared, self._cone == "effective") + mu * self._state.start
+        return _clipped(lam * shared + mu * self._component(code), self._cone == "effective")
+
+    def _component(self, code: int | None) -> Array:
+        return _clipped(self._state.readout(code, self._blend), self._cone == "components")
+
+    # -- values and search -------------------------------------------------------------------------------------------
+
+    def values(self, left: Array, right: Array, codes: Array) -> Array:
+        """sum_s m_s (p_s - q_s)^2 of each difference."""
+        out = np.empty(len(left))
+        for code, rows in groups(self.resolve(codes)):
+            out[rows] = products(left[rows] * self.diagonal(code), right[rows])
+        return out
+
+    def images(self, X: Array, codes: Array) -> tuple[tuple[Array], Array]:
+        """M_c x of the items, whose products with the queries are q^T M_c x, and x^T M_c x."""
+        mapped = np.empty(X.shape, X.dtype)
+        for code, rows in groups(self.resolve(codes)):
+            mapped[rows] = X[rows] * self.diagonal(code)
+        return (mapped,), products(X, mapped)
+
+    item_side = images
+
+    def query_side(self, Q: Array, codes: Array | None = None) -> tuple[Array]:
+        """Factors of the queries: themselves."""
+        return (Q,)
+
+    def query_forms(self, Q: Array, codes: Array) -> Array:
+        """q^T M_c q for each query and each of these resolved codes."""
+        forms = [products(Q * self.diagonal(int(code)), Q) for code in codes]
+        return np.stack(forms, axis=1) if forms else np.empty((len(Q), 0))
+
+    def start_forms(self, Q: Array) -> Array:
+        """q^T M q under the start."""
+        return products(Q * (self._state.start * self._square), Q)
+
+    def items(self, X: Rows, codes: Array) -> LocalItems:
+        """Rows ready to be searched."""
+        return LocalItems(self, X, codes)
+
+    # -- maps and matrices -------------------------------------------------------------------------------------------
+
+    def transform(self, X: Array) -> Array:
+        """Rows whose Euclidean distances are those of the shared part, feature by feature."""
+        return X * np.sqrt(np.maximum(self.diagonal(SHARED), 0.0))
+
+    @property
+    def n_components(self) -> int:
+        return len(self._state.start)
+
+    def components(self) -> Array:
+        """The map of `transform` as a dense matrix; refused if it would not fit."""
+        return dense(np.sqrt(np.maximum(self.diagonal(SHARED), 0.0)))
+
+    def matrix(self, code: int) -> Array:
+        """M of a resolved code as a dense matrix; refused if it would not fit."""
+        return dense(self.diagonal(code))
+
+
+def dense(diagonal: Array) -> Any:
+    """diag(m); refused if it would not fit."""
+    refuse_dense(len(diagonal))
+    return np.diag(diagonal)
+
+
+def _clipped(weights: Array, clip: bool) -> Array:
+    return np.maximum(weights, 0.0) if clip else weights

@@ -1,0 +1,281 @@
+"""The projected representation: m x m matrices on random projections, and a journal of steps on the original rows.
+
+A p.s.d. policy inside the loop acts on the m x m matrices, hence on the step sizes; the recovered metric, which the
+steps alone make up, is then projected at read-out as well (theory 9).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ... import _validation as check
+from ..._core.choice import Choice
+from ..._core.fields import Schema
+from ..._core.locality import FREE, Locality
+from ..._core.measure import Measure
+from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space
+from ..._core.stream import Stream, Tally
+from ..._rows import identity_values
+from ..._typing import Array, Rows
+from ..dense.matrices import Matrices
+from ..dense.metric import DenseMetric, refuse_dense
+from ..dense.space import DenseSpace, scale_of
+from .metric import LowRankMetric
+from .projection import Projection, spanning
+from .state import SCHEMA, projection_of, projection_state
+
+
+@dataclass(frozen=True)
+class Projected(Representation):
+    """Parameters of dual random projection; see L2ODML."""
+
+    linear: ClassVar[bool] = True
+    decays: ClassVar[bool] = True
+
+    init: Any = "identity"
+    n_components: int | str = "auto"
+    rank: int | str = "auto"
+    n_power_iter: int = 2
+    projection: str = "gaussian"
+    max_journal: int | None = None
+
+    @property
+    def cannot(self) -> dict[str, str]:
+        return {
+            "soft regions": "{who} stores one code per pair in its journal and only supports soft_regions=False.",
+        }
+
+    @property
+    def pairwise(self) -> bool:
+        return False
+
+    def adapted(self, who: str, choice: Choice) -> Choice:
+        return choice
+
+    def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Projected":
+        if not isinstance(self.init, str):
+            raise ValueError(f"{who} only supports init='identity': it never holds a d x d matrix.")
+        check.check_word("init", self.init, ("identity",))
+        for name in ("n_components", "rank"):
+            if getattr(self, name) != "auto":
+                check.check_count(name, getattr(self, name))
+                if getattr(self, name) > d:
+                    raise ValueError(f"{name}={getattr(self, name)} is more than the {d} features of X.")
+        check.check_count("n_power_iter", self.n_power_iter, 0)
+        check.check_word("projection", self.projection, ("gaussian", "sparse"))
+        if self.max_journal is not None:
+            check.check_count("max_journal", self.max_journal)
+        return self
+
+    def start(self, d: int, dtype: Any) -> None:
+        return None
+
+    def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
+        return scale_of(who, choice, X, triplets)
+
+    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
+        check.check_magnitude(who, X, factor)
+
+    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
+        return X
+
+    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
+        return None
+
+    def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
+        d, n = at.X.shape[1], at.n_triplets
+        m = auto_components(d, n, at.n_classes) if self.n_components == "auto" else int(self.n_components)
+        seed, symmetric = int(at.rng.integers(np.iinfo(np.int32).max)), choice.measure.is_distance
+        arguments = (d, m, at.X.dtype, symmetric, self.projection, seed)
+        if m == d:
+            projection = Projection(*arguments, basis=np.eye(d, dtype=at.X.dtype))
+        else:
+            projection = Projection(*arguments)
+            basis = spanning(at.X, projection.project(at.X), at.X.dtype) if at.whole and n else None
+            if basis is not None:
+                projection = Projection(*arguments, basis=basis)
+            elif not symmetric:
+                projection.deflate(at.X)
+        return ProjectedSpace(projection, 1.0 / (at.scale or 1.0), self)
+
+    def schema(self, d: int) -> Schema:
+        return SCHEMA
+
+    def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> "ProjectedSpace":
+        lam = state["lam"]
+        axes = None if lam is None else (choice.measure, Locality.per_class(lam))
+        projection = projection_of(state, choice.measure.is_distance)
+        return ProjectedSpace(projection, 1.0 / (kept.scale or 1.0), self, axes)
+
+
+@dataclass
+class ProjectedSpace(Space):
+    """A projection with its matrices and its journal; `axes` are the measure and locality that it learned by."""
+
+    at_readout: ClassVar[tuple[str, ...]] = ("end", "every", "step", "exact")
+
+    state: Projection
+    factor: float
+    kind: Projected
+    axes: tuple[Measure, Locality] | None = None
+
+    @property
+    def dtype(self) -> Any:
+        return self.state.dtype
+
+    @property
+    def exact(self) -> bool:
+        """Whether rows span so few directions that learning runs in their exact coordinates."""
+        return bool(self.state.exact)
+
+    # -- learning ----------------------------------------------------------------------------------------------------
+
+    def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
+        tau = np.zeros(len(stream.triplets))
+        counts.forget = choice.forget
+        self.state.extend(stream.X)
+        X = self.state.project(stream.X)
+        shift = self._shift(choice, stream, X)
+        shift += 0.0 if stream.shift is None else stream.shift
+        inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
+        tally = DenseSpace(self.state.inner).run(choice, inside, counts.seen, how, None)
+        shares = self._fading_shares if choice.forget else self._shares
+        last, mean = shares(counts, len(tau), how.averaging or counts.n_means > 0)
+        codes = np.full((len(tau), 2), FREE, np.int32)
+        if stream.codes is not None and choice.locality.is_local:
+            codes = stream.codes[stream.triplets[:, 1:]]
+        self.state.journal.add(stream.X, stream.triplets, codes, last * tau, mean * tau)
+        self.axes = (choice.measure, choice.locality)
+        self._bound(counts)
+        return tally
+
+    def _shift(self, choice: Choice, stream: Stream, X: Array) -> Array:
+        """What projection did to each triplet's constraint at the start, taken back: the identity is known exactly.
+
+        sigma ((v+ - v-) on the rows - (v+ - v-) on their projections X), v the value of a pair under the identity; only
+        what was learned is then subject to the error of the projection.
+        """
+        if self.state.exact:
+            return np.zeros(len(stream.triplets))
+        n, t = X.shape[0], stream.triplets
+        keys, places = np.unique(t[:, :1] * n + t[:, 1:], return_inverse=True)
+        anchors, candidates = np.divmod(keys, n)
+        distances = choice.measure.is_distance
+        error = identity_values(stream.X, anchors, candidates, distances)
+        error -= identity_values(X, anchors, candidates, distances)
+        signed = self.factor**2 * choice.measure.sign * error[places.reshape(-1, 2)]
+        if choice.locality.is_local:
+            codes = np.full(signed.shape, FREE) if stream.codes is None else stream.codes[t[:, 1:]]
+            signed *= np.where(codes >= 0, 1.0, choice.locality.lam)
+        return signed[:, 0] - signed[:, 1]
+
+    def _shares(self, counts: Counts, n: int, averaging: bool) -> tuple[Array, Array]:
+        """Share of each of the next n steps in the last and in the averaged iterates.
+
+        The latter is 1 - prod (1 - rate) over the averages to come; what is held already is brought up to date.
+        """
+        if not averaging:
+            return np.ones(n), np.ones(n)
+        ends = _average_ends(counts.seen, n)
+        left_out = np.cumprod(np.array([1.0 - counts.rate() for _ in ends])[::-1])[::-1]
+        if len(ends):
+            self.state.age(left_out[0])
+        return np.ones(n), np.r_[1.0 - left_out, 0.0][np.searchsorted(ends, np.arange(n))]
+
+    def _fading_shares(self, counts: Counts, n: int, averaging: bool) -> tuple[Array, Array]:
+        """`_shares` with forgetting: the step of triplet k weighs g^(e - k) in the iterate after triplet e."""
+        g, ends = 1.0 - counts.forget, _average_ends(counts.seen, n)
+        last = g ** np.arange(n - 1, -1, -1.0)
+        if not averaging:
+            self.state.fade(g**n, 0.0, g**n)
+            return last, last
+        rates = [counts.rate() for _ in ends]
+        mean, left_out, gain, after = np.zeros(n), 1.0, 0.0, n - 1
+        for k in reversed(range(len(ends))):
+            gain = rates[k] * left_out + g ** int(after - ends[k]) * gain
+            left_out *= 1.0 - rates[k]
+            after = ends[k]
+            first = ends[k - 1] + 1 if k else 0
+            mean[first : after + 1] = gain * g ** np.arange(after - first, -1, -1.0)
+        self.state.fade(g**n, left_out, g ** int(after + 1) * gain)
+        return last, mean
+
+    def _bound(self, counts: Counts) -> None:
+        """Fold the journal if it is too long, or if mixing made the folded part wider than the rank."""
+        limit = self.kind.max_journal
+        too_long = limit is not None and len(self.state.journal) > limit
+        too_wide = self.state.folded is not None and self.state.folded[0].shape[1] > self._rank(counts.n_classes)
+        if (too_long or too_wide) and self.axes is not None:
+            self.state.fold(*self.axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
+
+    def _rank(self, n_classes: int) -> int:
+        return auto_rank(self.state.d, n_classes) if self.kind.rank == "auto" else int(self.kind.rank)
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> LowRankMetric:
+        axes = (choice.measure, choice.locality)
+        basis = self.state.basis(*axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
+        state = self.state.recover(basis, *axes, self.factor, blend)
+        return LowRankMetric(DenseMetric(state, choice.locality, cone, 1.0, self.factor), basis, self.factor)
+
+    def last(self, choice: Choice, n_classes: int) -> Matrices:
+        refuse_dense(self.state.d)
+        basis = np.eye(self.state.d, dtype=self.dtype)
+        if self.axes is None:
+            return Matrices(basis, self.state.symmetric)
+        return self.state.recover(basis, *self.axes, self.factor, blend=1.0)
+
+    def published(self) -> dict[str, Any]:
+        return {}
+
+    # -- what may happen to it ---------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        self.state.journal.close()
+
+    def check_rows(self, who: str, X: Rows) -> None:
+        pass
+
+    def drop(self, new_codes: Array) -> None:
+        self.state.drop(new_codes)
+
+    def fork(self, counts: Counts) -> Self:
+        return replace(self, state=self.state.fork())
+
+    def mixed(self, forks: list[Self], weights: Array, counts: Counts) -> Self:
+        out = replace(forks[0], state=Projection.mixed([fork.state for fork in forks], weights))
+        out._bound(counts)
+        return out
+
+    def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
+        out = replace(self, state=self.state.joined(fork.state), axes=fork.axes)
+        if choice.psd.word in ("every", "step", "exact"):
+            out.state.inner.project()
+        out._bound(counts)
+        return out
+
+    def open(self, X: Rows, ids: Array) -> None:
+        self.state.journal.open(X, ids)
+
+    def saved(self) -> dict[str, Any]:
+        return {**projection_state(self.state), "lam": None if self.axes is None else self.axes[1].lam}
+
+
+def _average_ends(seen: int, n: int) -> Array:
+    """Which of the next n triplets an average is taken after."""
+    return np.arange(AVERAGE_EVERY - 1 - seen % AVERAGE_EVERY, n, AVERAGE_EVERY)
+
+
+def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
+    """Dimension m: 10 log(triplets) (theory 9), at least 50 and 1.6 per class, at most 400; all d up to twice that."""
+    by_triplets = 10.0 * np.log(n_triplets) if n_triplets > 1 else 100.0
+    m = int(np.clip(np.ceil(max(by_triplets, 1.6 * n_classes)), 50, 400))
+    return d if d <= 2 * m else m
+
+
+def auto_rank(d: int, n_classes: int) -> int:
+    """Dimension of the recovered part: 256 or 3.75 per class, at most 1024; or d if that is hardly more."""
+    rank = int(np.clip(3.75 * n_classes, 256, 1024))
+    return d if d <= 1.25 * rank else rank
