@@ -1,161 +1,17 @@
-"""Triplets (anchor, positive, negative) as row numbers: from labels, at random, and from a stream with a memory.
+"""Triplets (anchor, positive, negative) as row numbers: from labels, and at random."""
 
-The Euclidean metric decides who is near unless rows are given in a learnt space: pass `transform(X)` to mine again
-under the metric as it is now.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from sklearn.utils import check_X_y
 
 from . import _validation as check
-from ._euclid import by_class, centre_of, closest, euclidean, minus, squared_mean
-from ._reservoir import Reservoir
-from ._search import QUERY_TILE, SPARE, mutual_nearest, nearest
+from ._training.mining import Mined, mine, neighbor_triplets
+from ._training.reservoir import Reservoir
+from ._typing import Array
 
-__all__ = ["Mined", "Reservoir", "mine", "mine_by", "neighbour_triplets", "random_triplets", "targets_impostors"]
-
-Array = NDArray[Any]
-
-
-@dataclass
-class Mined:
-    """Triplets grouped by anchor, and how many anchors gave none (alone in their class, or without impostors)."""
-
-    triplets: Array
-    n_anchors: int
-    n_alone: int
-    n_unopposed: int
-
-    def summary(self) -> dict[str, int]:
-        """Counts for people: anchors, those alone in their class, those without impostors, triplets."""
-        counts = {"anchors": self.n_anchors, "alone": self.n_alone, "unopposed": self.n_unopposed}
-        return {**counts, "triplets": len(self.triplets)}
-
-    def shuffled(self, rng: np.random.Generator, codes: Array | None = None) -> Array:
-        """The triplets with their anchors in random order; grouped classes are the worst case of online learning.
-
-        codes : class of each row; then as many anchors are drawn, evenly across the classes that have triplets.
-        """
-        if not len(self.triplets):
-            return self.triplets
-        anchors = self.triplets[:, 0]
-        starts = np.flatnonzero(np.r_[True, anchors[1:] != anchors[:-1]])
-        sizes = np.diff(np.r_[starts, len(anchors)])
-        order = rng.permutation(len(starts)) if codes is None else evenly(codes[anchors[starts]], len(starts), rng)
-        sizes, starts = sizes[order], starts[order]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return self.triplets[np.repeat(starts, sizes) + within]
-
-
-def evenly(classes: Array, n: int, rng: np.random.Generator) -> Array:
-    """n places, each class equally often but for one: its places in turn, all in random order."""
-    groups = [rng.permutation(np.flatnonzero(classes == c)) for c in rng.permutation(np.unique(classes))]
-    share = -(-n // len(groups))
-    return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[:n])
-
-
-def mine(
-    X: Any,
-    codes: Array,
-    n_targets: int = 3,
-    n_impostors: int = 10,
-    impostor_margin: float = 0.1,
-    anchors: Array | None = None,
-) -> Mined:
-    """Target neighbours times impostors (spec.md 12), for the rows `anchors` (default: all).
-
-    Targets are the nearest rows of the anchor's class. An impostor is a row of another class with
-    |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
-    the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them.
-    """
-    return near(X, codes, n_targets, n_impostors, impostor_margin, anchors).mined()
-
-
-@dataclass
-class Near:
-    """Targets and impostors of each anchor as tables of row numbers, nearest first, -1 where there are fewer."""
-
-    anchors: Array
-    targets: Array
-    impostors: Array
-
-    def renumbered(self, numbers: Array) -> "Near":
-        """The same neighbours, row i called numbers[i]."""
-        numbers = np.append(numbers, -1)
-        return Near(*(numbers[table] for table in (self.anchors, self.targets, self.impostors)))
-
-    def mined(self) -> Mined:
-        """Every target of an anchor with every one of its impostors."""
-        alone, unopposed = (self.targets < 0).all(axis=1), (self.impostors < 0).all(axis=1)
-        grid = np.empty((len(self.anchors), self.targets.shape[1], self.impostors.shape[1], 3), np.int64)
-        grid[..., 0] = self.anchors[:, None, None]
-        grid[..., 1] = self.targets[:, :, None]
-        grid[..., 2] = self.impostors[:, None, :]
-        triplets = grid[(grid >= 0).all(axis=3)]
-        return Mined(triplets, len(self.anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
-
-
-def near(
-    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, anchors: Array | None = None
-) -> Near:
-    """The neighbours that `mine` pairs."""
-    n, everyone = X.shape[0], anchors is None
-    anchors = np.arange(n) if anchors is None else anchors
-    centre = centre_of(X)
-    items = euclidean(X, codes, centre)
-    reach = min(n_impostors + SPARE[0], n)
-    if everyone:
-        impostors = mutual_nearest(items, reach)
-    else:
-        impostors = nearest(
-            lambda part: minus(X[anchors[part]], centre),
-            len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
-        )[1]  # fmt: skip
-    targets = by_class(X, codes, anchors, min(n_targets + SPARE[0], n), centre)
-    targets, reaches = closest(X, anchors, targets, n_targets)
-    impostors, distances = closest(X, anchors, impostors, n_impostors)
-    spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if centre is None else 0.0))
-    return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread))
-
-
-def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float) -> Array:
-    """Impostors no farther than the farthest target and `slack`; -1 for the others."""
-    radius = reaches.max(axis=1, initial=-np.inf, where=targets >= 0)
-    return np.where(distances <= radius[:, None] + slack, impostors, -1)
-
-
-def mine_by(
-    distances: Callable[[Array], Array],
-    codes: Array,
-    n_targets: int = 3,
-    n_impostors: int = 10,
-    impostor_margin: float = 0.1,
-    anchors: Array | None = None,
-) -> Mined:
-    """`mine` under any squared distances; `distances(rows)` gives those of a few rows to all rows."""
-    anchors, total, found = np.arange(len(codes)) if anchors is None else anchors, 0.0, []
-    for a in range(0, len(anchors), QUERY_TILE):
-        rows = anchors[a : a + QUERY_TILE]
-        tile = distances(rows)
-        total += float(tile.sum())
-        tile[np.arange(len(rows)), rows] = np.inf
-        alike = codes[rows][:, None] == codes
-        found.append((*_smallest(tile, alike, n_targets), *_smallest(tile, ~alike, n_impostors)))
-    targets, reach, impostors, gaps = (np.concatenate(column) for column in zip(*found, strict=True))
-    spread = total / (len(anchors) * len(codes))
-    return Near(anchors, targets, within(impostors, gaps, targets, reach, impostor_margin * spread)).mined()
-
-
-def _smallest(tile: Array, where: Array, k: int) -> tuple[Array, Array]:
-    """Columns and values of the k smallest entries of each row among those marked; -1 and inf where there are fewer."""
-    masked = np.where(where, tile, np.inf)
-    columns = np.argsort(masked, axis=1, kind="stable")[:, :k]
-    values = np.take_along_axis(masked, columns, 1)
-    return np.where(np.isfinite(values), columns, -1), values
+__all__ = ["Mined", "Reservoir", "mine", "neighbor_triplets", "random_triplets", "targets_impostors"]
 
 
 def targets_impostors(
@@ -167,17 +23,18 @@ def targets_impostors(
     impostor_margin: float = 0.1,
     random_state: Any = None,
 ) -> Array:
-    """Target neighbours times impostors, as the paper trains (its section 4.2; spec.md 12), anchors shuffled.
+    """Target neighbors times impostors, as in the paper (section 4.2), with anchors shuffled.
 
     Parameters
     ----------
-    n_targets, n_impostors : neighbours of the anchor's class, and nearest rows of other classes, for each anchor.
+    n_targets, n_impostors : nearest rows of the anchor's class, and of other classes, for each anchor.
     impostor_margin : how much farther than the farthest target an impostor may be, in units of the mean squared
         distance between two rows, so that the units of X do not matter.
 
     Returns
     -------
-    (n, 3) row numbers: anchor, positive, negative. An anchor alone in its class, or without impostors, gives none.
+    (n, 3) row numbers: anchor, positive, negative. An anchor that is alone in its class, or has no impostors, forms
+    none.
 
     Examples
     --------
@@ -186,8 +43,6 @@ def targets_impostors(
     array([[1, 0, 2],
            [2, 3, 1]])
     """
-    from sklearn.utils import check_X_y
-
     check.check_count("n_targets", n_targets)
     check.check_count("n_impostors", n_impostors)
     check.check_real("impostor_margin", impostor_margin, 0.0, 1e30)
@@ -213,25 +68,3 @@ def random_triplets(codes: Array, n: int, rng: np.random.Generator, balanced: bo
     negative = rng.integers(0, len(codes) - counts[c])
     negative += np.where(negative >= starts[c], counts[c], 0)
     return np.stack([order[starts[c] + anchor], order[starts[c] + positive], order[negative]], axis=1)
-
-
-def neighbour_triplets(
-    X: Any, anchors: Array, rng: np.random.Generator, n_near: int = 3, n_far: int = 30, n_each: int = 3
-) -> Array:
-    """Triplets without labels (spec.md 15 II.1): a mutual near neighbour, and random rows beyond the `n_far` nearest.
-
-    Each of an anchor's `n_near` nearest rows that has the anchor among its own is paired with `n_each` far rows.
-    """
-    n, centre = X.shape[0], centre_of(X)
-    one_class, k = np.zeros(n, np.int32), min(n_far, n - 1)
-    if k <= n_near:
-        return np.empty((0, 3), np.int64)
-    around = by_class(X, one_class, anchors, k, centre)
-    near = around[:, :n_near]
-    back, place = np.unique(near, return_inverse=True)
-    returned = by_class(X, one_class, back, n_near, centre)[place.reshape(near.shape)]
-    row, column = np.nonzero((returned == anchors[:, None, None]).any(axis=2))
-    row, column = np.repeat(row, n_each), np.repeat(column, n_each)
-    far = rng.integers(0, n, len(row))
-    kept = (far != anchors[row]) & (far[:, None] != around[row]).all(axis=1)
-    return np.stack([anchors[row], near[row, column], far], axis=1)[kept]

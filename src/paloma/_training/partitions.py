@@ -1,7 +1,7 @@
-"""Neighbours among rows that lie in several partitions: the k nearest of all are among the k nearest of each.
+"""Neighbors among rows that lie in several partitions: the k nearest of all are among the k nearest of each.
 
 So every partition is searched by itself, and what was found is merged by (value, number): exact, whatever the order
-in which partitions come, and no partition needs to be beside another for longer than one search.
+in which partitions come, and no partition needs to be next to another for longer than one search.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from ._euclid import by_class, closest, euclidean
-from ._representation.journal import stacked
-from ._search import SPARE, nearest
-from .triplets import Near, Reservoir, within
-
-Array = NDArray[Any]
+from .._rows import stacked
+from .._search.euclid import by_class, closest, euclidean
+from .._search.tiles import SPARE, nearest
+from .._typing import Array
+from .mining import Near, within
+from .reservoir import Reservoir
 
 
 def merged(found: list[tuple[Array, ...]], k: int) -> Any:
@@ -52,15 +51,15 @@ class Found:
         return cls(targets, impostors)
 
     def near(self, numbers: Array, slack: float) -> Near:
-        """The neighbours that `paloma.triplets.mine` pairs, by their numbers in the whole data."""
+        """The neighbors that `paloma.triplets.mine` pairs, by their numbers in the whole data."""
         (reaches, targets), (distances, impostors) = self.targets, self.impostors
         return Near(numbers, targets, within(impostors, distances, targets, reaches, slack))
 
 
-def meet(found: Found, own: Partition, other: Partition, centre: Array | None) -> Found:
+def meet(found: Found, own: Partition, other: Partition, center: Array | None) -> Found:
     """Let the rows of `own` look for targets and impostors in `other`, which may be `own` itself.
 
-    centre : about the mean of all rows, None for CSR. The rows of `own`, and their squared norms about it, are added up
+    center : about the mean of all rows, None for CSR. The rows of `own`, and their squared norms about it, are added up
     when it meets itself: what `spread` needs.
     """
     same, n = own is other, own.X.shape[0]
@@ -69,14 +68,14 @@ def meet(found: Found, own: Partition, other: Partition, centre: Array | None) -
     X = own.X if same else stacked([own.X, other.X])
     codes = own.codes if same else np.concatenate([own.codes, other.codes])
     anchors, first = np.arange(n), 0 if same else n
-    items = euclidean(other.X, other.codes, centre)
+    items = euclidean(other.X, other.codes, center)
     reach = min(found.impostors[0].shape[1] + SPARE[0], other.X.shape[0])
     impostors = nearest(
-        lambda part: own.X[part] if centre is None else own.X[part] - centre,
+        lambda part: own.X[part] if center is None else own.X[part] - center,
         n, items, reach, own=anchors if same else None, query_classes=own.codes, others=True,
     )[1]  # fmt: skip
     reach = min(found.targets[0].shape[1] + SPARE[0], other.X.shape[0])
-    targets = by_class(X, codes, anchors, reach, centre, np.arange(first, X.shape[0]))
+    targets = by_class(X, codes, anchors, reach, center, np.arange(first, X.shape[0]))
     numbers = np.append(other.numbers, -1)
     pairs = []
     for old, new in ((found.targets, targets), (found.impostors, np.where(impostors < 0, -1, impostors + first))):
@@ -88,13 +87,13 @@ def meet(found: Found, own: Partition, other: Partition, centre: Array | None) -
     return Found(pairs[0], pairs[1], float(items.constants.sum()), total_of(own.X))
 
 
-def spread(norms: list[float], totals: list[Any], n: int, centre: Array | None) -> float:
-    """Mean squared distance of two of n rows, from the sums of rows and of their squared norms about a centre."""
-    mean = sum(totals) / n - (0.0 if centre is None else centre.astype(np.float64))
+def spread(norms: list[float], totals: list[Any], n: int, center: Array | None) -> float:
+    """Mean squared distance of two of n rows, from the sums of rows and of their squared norms about a center."""
+    mean = sum(totals) / n - (0.0 if center is None else center.astype(np.float64))
     return 2.0 * (sum(norms) / n - float(mean @ mean))
 
 
-def centre_of(total: Array, n: int, dtype: Any, sparse: bool) -> Array | None:
+def center_of(total: Array, n: int, dtype: Any, sparse: bool) -> Array | None:
     """Mean row, in the precision of the rows; none for CSR, which a shift would fill."""
     return None if sparse else (total / max(n, 1)).astype(dtype)
 

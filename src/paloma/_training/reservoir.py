@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .._typing import Array
 
 
 @dataclass
 class Reservoir:
-    """A uniform sample of each class's rows seen so far, at most `size` a class (Vitter 1985, algorithm R).
+    """A uniform sample of each class's rows seen so far, at most `size` per class (Vitter 1985, algorithm R).
 
     window : keep the last `size` rows of each class instead.
     rows : the rows kept, an array with room to grow or CSR; codes, places : class and place in the class's sample.

@@ -1,0 +1,84 @@
+"""Rows, labels, triplets, pairs and weights of one call, all checked against each other."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _validation as check
+from .._core.space import Space
+from .._typing import Array
+from .settings import Settings
+
+
+@dataclass
+class Checked:
+    """Input that passed every check. With pairs, `targets` are their +1 and -1; else None."""
+
+    X: Any
+    y: Array | None
+    triplets: Array | None
+    pairs: Array | None
+    targets: Array | None
+    weight: Array | None
+
+    @property
+    def given(self) -> Array | None:
+        """What is compared, as triplets: those given, or each pair with its candidate twice."""
+        return self.triplets if self.pairs is None else self.pairs[:, [0, 1, 1]]
+
+
+def checked(
+    learner: Any, settings: Settings, space: Space | None, X: Any, y: Any, triplets: Any, pairs: Any, targets: Any,
+    weight: Any,
+) -> Checked:  # fmt: skip
+    """Check the arguments of `fit` and `partial_fit`; without a space, this call fixes the number of features."""
+    who, reset = settings.who, space is None
+    if triplets is not None and pairs is not None:
+        raise ValueError(f"{who}: pass either triplets or pairs in one call, not both.")
+    if pairs is not None:
+        settings.space.refuse(who, "pairs")
+    points = X is None
+    if points:
+        if triplets is None and pairs is None:
+            raise ValueError(f"{who} needs X, or triplets as points (n, 3, d), or pairs as points (n, 2, d).")
+        if pairs is None:
+            X, triplets = check.check_points(learner, triplets)
+        else:
+            X, pairs = check.check_points(learner, pairs, 2)
+        y = None if y is None else _classes_of_points(who, y, triplets if pairs is None else pairs)
+    X = check.check_rows(learner, X, reset=reset, named=not points)
+    if y is None and triplets is None and pairs is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None. Pass labels, triplets, or pairs.")
+    if y is not None:
+        y = check.check_labels(learner, y, X.shape[0])
+        check.check_marker(learner, settings.unlabeled, y)
+    if triplets is not None:
+        triplets = check.check_triplets(learner, triplets, X.shape[0])
+    if pairs is not None:
+        pairs = check.check_pairs(learner, pairs, X.shape[0])
+        targets = check.check_targets(learner, targets, len(pairs))
+    elif targets is not None:
+        raise ValueError(f"{who}: pair_targets requires pairs.")
+    given = triplets if pairs is None else pairs
+    if given is not None:
+        weight = check.check_weight(learner, weight, len(given))
+    elif weight is not None:
+        raise ValueError(f"{who}: triplet_weight requires triplets or pairs; rows have no weights.")
+    if not settings.scaled or X.dtype == np.float64 or given is None:
+        check.check_magnitude(who, X, 1.0)
+    if given is None and not settings.space.pairwise:
+        check.check_minable(who, X)
+    if space is not None:
+        space.check_rows(who, X)
+    return Checked(X, y, triplets, pairs, targets, weight)
+
+
+def _classes_of_points(who: str, y: Any, numbers: Array) -> Array:
+    """A class for each point of triplets or pairs, one after another as the points are."""
+    labels = np.asarray(y)
+    if labels.size != numbers.size:
+        raise ValueError(
+            f"{who}: with points, y must have shape {numbers.shape}, one class per point; got shape {labels.shape}."
+        )
+    return labels.reshape(-1)

@@ -1,0 +1,119 @@
+"""What learning changes: the one object behind a fitted learner."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._core.choice import Choice
+from .._core.interrupt import learning_begins
+from .._core.locality import FREE, Labels
+from .._core.regions import Regions
+from .._core.space import Counts, Pass, Space
+from .._core.stream import Stream, Tally
+from .._reading import Balance, Reader
+from .._typing import Array, Rows
+from .drift import Drift
+from .reservoir import Reservoir
+from .settings import Settings
+
+
+@dataclass
+class Model:
+    """A space, and what is known beside it: classes, scale, randomness, memory, counters.
+
+    whole : `fit` made it, from all rows at once. sparse : rows are CSR. from_labels : labels have formed triplets.
+    threshold : of pairs, once some were learned. metric, balance : caches, empty as soon as learning goes on.
+    """
+
+    labels: Labels
+    rng: np.random.Generator
+    reservoir: Reservoir
+    scale: Any
+    whole: bool
+    sparse: bool
+    space: Space = None  # type: ignore[assignment]
+    counts: Counts = field(default_factory=Counts)
+    from_labels: bool = False
+    threshold: float | None = None
+    regions: Regions | None = None
+    drift: Drift = field(default_factory=Drift)
+    metric: Any = field(default=None, repr=False)
+    balance: Balance | None = field(default=None, repr=False)
+
+    @contextmanager
+    def unchanged_on_error(self) -> Iterator[None]:
+        """Undo what a refused call did before it began to learn: scale, regions, randomness."""
+        before, state = dict(vars(self)), self.rng.bit_generator.state
+        before["regions"] = None if self.regions is None else self.regions.fork()
+        try:
+            yield
+        except BaseException:
+            vars(self).update(before)
+            self.rng.bit_generator.state = state
+            raise
+
+    def know(self, labels: Labels) -> None:
+        """Take in more classes."""
+        self.labels, self.counts.n_classes = labels, len(labels)
+
+    def learn(self, choice: Choice, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
+        """One pass over a stream."""
+        learning_begins()
+        tally = self.space.learn(choice, stream, self.counts, Pass(averaging, self.rng, block, advance))
+        self.counts.add(tally)
+        self.metric = self.balance = None
+        return tally
+
+    def places(self, X: Rows, codes: Any) -> Any:
+        """Where rows stand for the locality: the codes of their classes, or their regions."""
+        return codes if self.regions is None else self.regions.places(X)
+
+    def readout(self, settings: Settings) -> Any:
+        """The metric in the units of X, kept until learning goes on or another read-out is asked for."""
+        choice, averaged = settings.choice, settings.averaging is not False
+        key = (choice.psd, choice.locality, averaged, settings.project)
+        if self.metric is None or self.metric[0] != key:
+            blend = self.counts.blend() if averaged and self.counts.n_means else 1.0
+            self.metric = (key, self.space.readout(choice, self.counts, self._cone(settings), blend))
+        return self.metric[1]
+
+    def _cone(self, settings: Settings) -> str:
+        """What the read-out makes p.s.d.: the paper's components, or the metrics themselves."""
+        if settings.choice.psd.word not in self.space.at_readout:
+            return ""
+        if settings.project != "auto":
+            return settings.project
+        return "effective" if self.from_labels else "components"
+
+    def reader(self, settings: Settings, owner: Any) -> Reader:
+        """What reads this model as it is now; `owner` is the estimator, which checks rows."""
+        return Reader(
+            owner, settings.choice.measure, self.labels, self.regions, settings.unlabeled, self.space.dtype,
+            self.reservoir.sample, lambda: self.readout(settings), getattr(self.space, "training", None),
+        )  # fmt: skip
+
+    def drop_classes(self, codes: Array) -> None:
+        """Forget these class codes; the others are renumbered, in the same order."""
+        kept = np.setdiff1d(np.arange(len(self.labels)), codes)
+        new_codes = np.full(len(self.labels), FREE, np.int32)
+        new_codes[kept] = np.arange(len(kept))
+        if self.regions is None:
+            self.space.drop(new_codes)
+        self.know(Labels(self.labels.labels[kept]))
+        self.reservoir.drop(new_codes)
+        self.drift.drop(new_codes)
+        self.metric = self.balance = None
+
+    def widened(self, d: int) -> "Model":
+        """The same with more features: 0 in every row so far, so that the metric is the identity there."""
+        if self.regions is not None:
+            raise ValueError("A learner with regions has a fixed number of features.")
+        out = copy(self)
+        out.space, out.reservoir = self.space.widened(d), copy(self.reservoir)
+        out.reservoir.widen(d)
+        out.metric = out.balance = None
+        return out

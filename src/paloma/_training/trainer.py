@@ -1,0 +1,306 @@
+"""From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import _validation as check
+from .._core.locality import FREE, SHARED, Labels
+from .._core.regions import Regions
+from .._core.space import Beginning
+from .._core.stream import Stream, Tally
+from .._progress import progress
+from .._rows import stacked
+from .._typing import Array, Rows
+from .input import Checked
+from .mining import Mined, evenly, neighbor_triplets
+from .model import Model
+from .pairs import middle, pair_stream, start_values
+from .reservoir import Reservoir
+from .settings import Settings
+
+# Class-free triplets are formed around at most this many rows without labels, drawn again each time.
+MAX_FREE_ANCHORS = 4000
+
+
+@dataclass
+class Trainer:
+    """Settings and the model that they train; `model` is None before anything was learned.
+
+    loss : mean loss of the last pass. n_iter : passes of `fit`. mined : summary of the triplets that labels gave.
+    """
+
+    settings: Settings
+    model: Any  # a Model; None before the first
+    loss: float | None = None
+    n_iter: int | None = None
+    mined: dict[str, int] | None = None
+
+    # -- the two ways to train ---------------------------------------------------------------------------------------
+
+    def fit(self, data: Checked) -> None:
+        """Learn a new model from all rows, n_epochs times."""
+        settings, old = self.settings, self.model
+        labels = Labels() if data.y is None else Labels().extended(settings.labeled(data.y))
+        if data.given is None and len(labels) < 2:
+            raise ValueError(
+                f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
+                f"{'' if len(labels) == 1 else 'es'}."
+            )
+        codes, rng = settings.codes(labels, data.y), settings.generator()
+        mined, first = None, data.given
+        if first is None:
+            mined = settings.mine(settings.mining_rows(data.X), codes, space=old and old.space)
+            first = mined.triplets
+            self.mined = mined.summary()
+        self._begin(data.X, labels, rng, first, whole=True)
+        self.model.from_labels = mined is not None
+        averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
+        self._epochs(self._stream(data, data.X, codes, first), mined, averaging, codes)
+        if codes is not None:
+            self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
+        self.model.space.close()
+
+    def partial_fit(self, data: Checked, classes: Any) -> None:
+        """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
+        settings, fresh = self.settings, self.model is None
+        labels = Labels() if fresh else self.model.labels
+        for y in (classes, data.y):
+            labels = labels if y is None else labels.extended(settings.labeled(y))
+        if fresh:
+            self._begin(data.X, labels, settings.generator(), data.given)
+        with self.model.unchanged_on_error():
+            self._continue(data, labels)
+
+    def _continue(self, data: Checked, labels: Labels) -> None:
+        settings, model = self.settings, self.model
+        rows = check.of_kind(data.X.astype(model.space.dtype, copy=False), model.sparse)
+        if model.scale is None:
+            check.check_magnitude(settings.who, rows, 1.0)
+        else:
+            settings.space.check_magnitude(settings.who, settings.choice, rows, model.space.factor)
+        codes = settings.codes(labels, data.y)
+        if model.regions is not None:
+            model.regions.learn(rows, whole=False)
+        if data.given is None:
+            tally = self._learn_rows(rows, codes)
+        else:
+            self._freeze_scale(rows, data.given)
+            tally = self._pass(
+                self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
+            )
+        model.know(labels)
+        if tally.triplets:
+            self.loss = tally.loss / tally.triplets
+        model.space.close()
+
+    # -- beginning ---------------------------------------------------------------------------------------------------
+
+    def _begin(
+        self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whole: bool = False
+    ) -> None:
+        settings = self.settings
+        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scale_of(X, triplets)
+        self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X))
+        model.know(labels)
+        if settings.regions is not None:
+            model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
+            if whole:
+                model.regions.learn(X, whole)
+        self._begin_space(X, triplets)
+
+    def _begin_space(self, X: Rows, triplets: Array | None) -> None:
+        model, settings = self.model, self.settings
+        n = 0 if triplets is None else len(triplets)
+        at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
+        model.space = settings.space.begin(settings.choice, at)
+
+    def _freeze_scale(self, X: Rows, triplets: Array) -> None:
+        """Learn the scale when the first triplets form; the model has not moved before."""
+        if self.model.scale is None and len(triplets):
+            self.model.scale = self.settings.scale_of(X, triplets)
+            self._begin_space(X, triplets)
+
+    def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
+        """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
+        model, codes = self.model, self.model.places(X, codes)
+        factor = model.space.factor
+        if data.pairs is None or data.targets is None:
+            return Stream(X, given, codes, factor, data.weight)
+        threshold = self._threshold(X, codes, data.pairs, data.targets)
+        measure = self.settings.choice.measure
+        return pair_stream(measure, X, codes, data.pairs, data.targets, threshold, factor, data.weight)
+
+    def _threshold(self, X: Rows, codes: Any, pairs: Array, targets: Array) -> float:
+        """b: as given, or found from the first pairs and then kept."""
+        model, settings = self.model, self.settings
+        if settings.pair_threshold != "auto":
+            return float(settings.pair_threshold)
+        if model.threshold is None and len(pairs):
+            choice, start = settings.choice, settings.space.start(X.shape[1], X.dtype)
+            values = start_values(choice.measure, X, pairs, start)
+            values *= model.space.factor**2 if start is None else 1.0
+            soft = codes is not None and codes.ndim == 2
+            free = np.full(len(pairs), FREE) if codes is None else codes[pairs[:, 1]]
+            values *= 1.0 if soft else np.where(free >= 0, 1.0, choice.locality.lam)
+            model.threshold = middle(choice.measure, values, targets, choice.margin)
+        return model.threshold or 0.0
+
+    # -- passes ------------------------------------------------------------------------------------------------------
+
+    def _learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
+        return self.model.learn(self.settings.choice, stream, averaging, self.settings.block_size, advance)
+
+    def _pass(
+        self, stream: Stream, averaging: bool, codes: Array | None, advance: Any = None, quiet: Array | None = None
+    ) -> Tally:
+        """One pass over a stream; with class codes, triplets enter the drift signals (`quiet`: see `Drift`)."""
+        if codes is None:
+            return self._learn(stream, averaging, advance)
+        stream.gaps = np.full(len(stream.triplets), np.nan)
+        tally = self._learn(stream, averaging, advance)
+        rows = stream.triplets[:, 1] if stream.about is None else stream.about
+        self.model.drift.add(codes[rows], stream.gaps, self.settings.choice.margin, quiet)
+        stream.gaps = None
+        return tally
+
+    def learn_mined(self, X: Rows, codes: Array, mined: Mined, anchors: Array | None) -> Tally:
+        """One pass over mined triplets in random order; those met for the first time enter the drift signals."""
+        settings, model = self.settings, self.model
+        stream = Stream(X, settings.drawn(mined, codes, model.rng), codes, model.space.factor)
+        fresh = not model.counts.seen
+        quiet = settings.quiet(mined, codes, anchors) if fresh else None
+        return self._pass(stream, settings.averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
+
+    def _epochs(self, stream: Stream, mined: Mined | None, averaging: bool, codes: Array | None) -> None:
+        """n_epochs passes: mined triplets in a new order each time, given ones in their own."""
+        settings, held, anchors = self.settings, None, None
+        if settings.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
+            anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
+            held, mined, stream = _hold_out(stream, mined, anchors)
+        best = -np.inf
+        title = f"{settings.who}, {len(stream.triplets):,} triplets"
+        if mined is not None:
+            title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
+        with progress(title, settings.n_epochs * len(stream.triplets), settings.verbose > 0) as advance:
+            for epoch in range(settings.n_epochs):
+                if mined is not None and codes is not None:
+                    mined = self._next_triplets(stream, mined, codes, anchors, epoch)
+                quiet = None if epoch or mined is None else settings.quiet(mined, codes, anchors)
+                told = lambda n, loss: advance(n, f"loss {loss:.3f}")  # noqa: E731
+                tally = self._pass(stream, averaging, None if epoch else codes, told, quiet)
+                self.loss = tally.loss / max(tally.triplets, 1)
+                self.n_iter = epoch + 1
+                if held is not None:
+                    score = self._held_out_score(stream, held)
+                    if score <= best:
+                        break
+                    best = score
+
+    def _next_triplets(self, stream: Stream, mined: Mined, codes: Array, anchors: Array | None, epoch: int) -> Mined:
+        """Put an epoch's triplets from labels, given and found, into the stream; class-free ones are learned here."""
+        settings, model = self.settings, self.model
+        semi, again, confidence = settings.semi, settings.remine and epoch > 0, None
+        if epoch and (codes < 0).any():
+            if semi.neighbors:
+                self._learn_neighbors(stream.X, np.flatnonzero(codes < 0))
+            if semi.labels:
+                places = model.places(stream.X, codes)
+                filled, confidence = semi.accept(model.readout(settings), stream.X, codes, places, model.rng)
+                if anchors is not None:
+                    anchors = np.union1d(anchors, np.flatnonzero((codes < 0) & (filled >= 0)))
+                codes, again = filled, True
+                stream.codes = model.places(stream.X, codes)
+        if again:
+            rows = self._remining_rows(stream.X) if settings.remine else settings.mining_rows(stream.X)
+            mined = settings.mine(rows, codes, anchors, model.space)
+        stream.triplets = settings.drawn(mined, codes, model.rng)
+        if confidence is not None:
+            stream.weight = semi.weights(stream.triplets, confidence)
+        return mined
+
+    def _remining_rows(self, X: Rows) -> Rows:
+        """X as the current shared metric sees it, for a Euclidean search."""
+        metric = self.model.readout(self.settings)
+        if self.settings.choice.measure.is_distance:
+            return metric.transform(X)
+        if sp.issparse(X):
+            raise TypeError("remine=True needs dense rows.")
+        factors, _ = metric.item_side(X, np.full(len(X), SHARED, np.int32))
+        return np.hstack([X, *factors])
+
+    def _learn_neighbors(self, X: Rows, rows: Array) -> None:
+        """A pass over class-free triplets of some rows without labels."""
+        model, settings = self.model, self.settings
+        anchors = model.rng.permutation(rows)[:MAX_FREE_ANCHORS]
+        triplets = neighbor_triplets(X, np.sort(anchors), model.rng, settings.n_targets)
+        triplets = triplets[model.rng.permutation(len(triplets))]
+        weight = np.full(len(triplets), settings.semi.neighbor_weight)
+        self._learn(Stream(X, triplets, None, model.space.factor, weight), True)
+
+    def _training_anchors(self, anchors: Array) -> Array:
+        """The anchors that are learned from; a random part is kept back for early stopping."""
+        n_held = min(int(np.ceil(self.settings.validation_fraction * len(anchors))), len(anchors) - 1)
+        return np.sort(self.model.rng.permutation(anchors)[n_held:])
+
+    def _held_out_score(self, stream: Stream, held: Array) -> float:
+        """Fraction of held-out triplets ranked right by the current read-out."""
+        codes = stream.codes
+        candidates = np.full(held[:, 1:].shape, SHARED, np.int32) if codes is None else codes[held[:, 1:]]
+        return self.model.reader(self.settings, None).ranked_right(stream.X, held, candidates)
+
+    # -- streams of labeled rows -------------------------------------------------------------------------------------
+
+    def _learn_rows(self, rows: Rows, codes: Array) -> Tally:
+        """One pass over labeled rows: triplets inside the batch and with the reservoir, then into the reservoir."""
+        model, settings = self.model, self.settings
+        X, labeled = _labeled_rows(rows, codes)
+        old, old_codes = model.reservoir.sample(X)
+        pool, pool_codes, confidence = stacked([old, X]), np.concatenate([old_codes, labeled]), None
+        if (codes < 0).any() and model.counts.seen:
+            pool, pool_codes, confidence = self._with_unlabeled(pool, pool_codes, rows[codes < 0])
+        tally, anchors = Tally(), np.arange(len(old_codes), len(pool_codes))
+        if settings.balanced and len(old_codes):
+            anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
+        if len(anchors) and (pool_codes != pool_codes[0]).any():
+            mined = settings.mine(settings.mining_rows(pool), pool_codes, anchors, model.space)
+            self._freeze_scale(pool, mined.triplets)
+            model.from_labels = True
+            triplets = mined.shuffled(model.rng)
+            averaging = settings.averages(given=False, passes=1)
+            weight = None if confidence is None else settings.semi.weights(triplets, confidence)
+            stream = Stream(pool, triplets, model.places(pool, pool_codes), model.space.factor, weight)
+            tally = self._pass(stream, averaging, pool_codes, quiet=settings.quiet(mined, pool_codes, anchors))
+        model.reservoir.add(X, labeled, model.rng)
+        return tally
+
+    def _with_unlabeled(self, pool: Rows, codes: Array, free: Rows) -> tuple[Rows, Array, Array | None]:
+        """Rows without labels in a stream: those labeled with confidence join the pool, for this call only."""
+        model, settings = self.model, self.settings
+        semi, known, rows = settings.semi, len(codes), stacked([pool, free])
+        if semi.neighbors:
+            self._learn_neighbors(rows, np.arange(known, rows.shape[0]))
+        if not semi.labels:
+            return pool, codes, None
+        codes = np.concatenate([codes, np.full(rows.shape[0] - known, FREE, np.int32)])
+        codes, confidence = semi.accept(model.readout(settings), rows, codes, model.places(rows, codes), model.rng)
+        kept = np.flatnonzero(codes >= 0)
+        return rows[kept], codes[kept], confidence[kept]
+
+
+def _labeled_rows(X: Rows, codes: Array) -> tuple[Rows, Array]:
+    """Rows that have a class, and their codes; X itself if all have."""
+    known = codes >= 0
+    return (X, codes) if known.all() else (X[known], codes[known])
+
+
+def _hold_out(stream: Stream, mined: Mined | None, kept: Array) -> tuple[Array, Mined | None, Stream]:
+    """Split triplets by their anchors."""
+    train = np.isin(stream.triplets[:, 0], kept)
+    held = stream.triplets[~train]
+    if mined is not None:
+        mined = Mined(stream.triplets[train], mined.n_anchors, mined.n_alone, mined.n_unopposed)
+    weight = None if stream.weight is None else stream.weight[train]
+    return held, mined, Stream(stream.X, stream.triplets[train], stream.codes, stream.factor, weight)
