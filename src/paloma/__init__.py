@@ -1,13 +1,14 @@
 """paloma: passive-aggressive local metric learning.
 
-Learns similarity and distance online, from triplets ("this should be nearer than that"), with one metric a class on
+Learns similarity and distance online, from triplets ("this should be closer than that"), with one metric per class on
 top of a shared one.
 """
 
-from . import datasets, distributed, evaluate, exceptions, metrics, persist, preprocessing, triplets
-from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML
+from . import datasets, distributed, evaluate, exceptions, metrics, persist, preprocessing, triplets, workflow
+from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML, DiagonalODML
 from .neighbors import MetricIndex, MetricKNeighborsClassifier
 from .persist import load, save
+from .workflow import train
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ __all__ = [
     "OMDML",
     "OMKS",
     "SLMOML",
+    "DiagonalODML",
     "MetricIndex",
     "MetricKNeighborsClassifier",
     "datasets",
@@ -33,5 +35,7 @@ __all__ = [
     "persist",
     "preprocessing",
     "save",
+    "train",
     "triplets",
+    "workflow",
 ]

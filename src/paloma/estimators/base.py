@@ -1,24 +1,105 @@
-"""The whole public protocol of a learner. A learner itself is a choice of parts (see distance.py and similarity.py)."""
+"""The whole public protocol of a learner: parameters, learning, reading, learned attributes.
 
-from typing import Any, Self
+A learner itself is a choice of parts, made in `_choose` (see distance.py and similarity.py); what the parts do is in
+`_training` and `_reading`.
+"""
+
+import reprlib
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._locality import FREE, Labels
-from ._input import checked
-from ._passes import Passes
+from .._core.interrupt import learning_begins, whole_calls
+from .._core.locality import FREE
+from .._reading import Reader
+from .._training.input import checked
+from .._training.model import Model
+from .._training.settings import Settings
+from .._training.trainer import Trainer
+from .._typing import Array
+from .docs import COMMON, REGIONS
 
-Array = NDArray[Any]
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class Learner(BaseEstimator):
+    """Keyword parameters, documented in the classes that are exported, and everything that a learner does."""
 
-class Learner(Passes):
-    """Learning, and learned attributes; what reads a model is in `Scoring`."""
+    C: float = 0.02
+    step: str = "pa1"
+    step_params: dict[str, float] | None = None
+    margin: float = 1.0
+    forget: float = 0.0
+    psd: str | int = "never"
+    project: str = "auto"
+    scale: str | None = "auto"
+    average: bool | str = "auto"
+    init: str | ArrayLike = "identity"
+    unlabeled: Any = None
+    semi: str = "neighbors"
+    semi_params: dict[str, float] | None = None
+    n_targets: int = 3
+    n_impostors: int = 10
+    impostor_margin: float = 0.1
+    n_epochs: int = 4
+    remine: bool = False
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    reservoir_size: int = 64
+    memory: str = "auto"
+    balanced: bool = False
+    pair_threshold: float | str = "auto"
+    block_size: int | str = "auto"
+    random_state: Any = None
+    verbose: int = 0
 
-    # -- learning --------------------------------------------------------------------------------------------
+    _common: ClassVar[str] = COMMON
+    # What a model is built from: these parameters count when learning begins, and may not change in mid-stream.
+    _structural: ClassVar[frozenset[str]] = frozenset({
+        "measure", "init", "scale", "regions", "soft_regions", "groups", "projection", "n_components", "kernel",
+        "kernel_params", "kernels", "normalize", "combination", "delta", "budget", "when_full", "reservoir_size",
+        "memory",
+    })  # fmt: skip
+    _sparse: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
+
+    # -- the parts ---------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _choose(self) -> Settings:
+        """The learner as a choice on each axis; every parameter checked."""
+
+    def _settings(self) -> Settings:
+        """`_choose`, done again only if a parameter was given another value: what learning goes by."""
+        now = [getattr(self, name) for name in self._get_param_names()]
+        kept = vars(self).get("_parsed")
+        if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
+            self._parsed = kept = (now, self._choose())
+        return kept[1]
+
+    def _learned(self) -> tuple[Settings, Model]:
+        """The model, and the settings that it last learned by; those set since then do not count yet."""
+        check_is_fitted(self)
+        kept = vars(self).get("_parsed")
+        return (self._settings() if kept is None else kept[1]), self._model
+
+    def _reader(self) -> Reader:
+        """What reads the model as it is now."""
+        settings, model = self._learned()
+        return model.reader(settings, self)
+
+    # -- learning ----------------------------------------------------------------------------------------------------
 
     def fit(
         self,
@@ -30,46 +111,33 @@ class Learner(Passes):
         pair_targets: ArrayLike | None = None,
         triplet_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from labels, from triplets, or from pairs, forgetting what was learnt before.
+        """Learn from labels, triplets, or pairs, starting from scratch.
 
         Parameters
         ----------
         X : (n, d) rows, or None when `triplets` or `pairs` hold points.
-        y : (n,) labels. Without triplets they give them (target neighbours times impostors); with triplets they give
-            the classes of the positive and the negative row, and without y triplets are class-free.
-        triplets : (m, 3) row numbers (anchor, positive, negative), learnt in this order once an epoch; or, with X None,
-            points (m, 3, d), with y of shape (m, 3) if they have classes.
-        pairs : (m, 2) row numbers, learnt in this order once an epoch; or, with X None, points (m, 2, d), with y of
+        y : (n,) labels. Without triplets, triplets are formed from them (target neighbors times impostors); with
+            triplets, they are the classes of the positive and the negative row. Without y, triplets are class-free.
+        triplets : (m, 3) row numbers (anchor, positive, negative), learned in this order once per epoch; or, with X
+            None, points (m, 3, d), with y of shape (m, 3) if they have classes.
+        pairs : (m, 2) row numbers, learned in this order once per epoch; or, with X None, points (m, 2, d), with y of
             shape (m, 2) if they have classes. The class of a pair is that of its second row.
         pair_targets : (m,) +1 for similar pairs, -1 for dissimilar ones.
         triplet_weight : (m,) multiplies C; only with triplets or pairs.
         """
         with check.unchanged_on_error(self):
-            parts = self._parts()
-            data = checked(self, X, y, triplets, pairs, pair_targets, triplet_weight, reset=True)
+            settings = self._settings()
+            data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight)
             if data.pairs is not None and self.early_stopping:
-                raise ValueError(f"{check.name_of(self)}: early_stopping holds triplets back, it cannot hold pairs.")
-            labels = Labels() if data.y is None else Labels().extended(self._labelled(data.y))
-            if data.given is None and len(labels) < 2:
-                raise ValueError(
-                    f"{check.name_of(self)} learns from rows of at least 2 classes, got {len(labels)} class"
-                    f"{'' if len(labels) == 1 else 'es'}."
-                )
-            codes = self._codes(labels, data.y)
-            rng = self._generator()
-            mined, first = None, data.given
+                raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
+            trainer = Trainer(self._bound(settings), vars(self).get("_model"))
+            trainer.fit(data)
+            self._begun = self._structure()
             self.__dict__.pop("mined_", None)
-            if first is None:
-                mined = self._mine(self._mining_rows(data.X), codes)
-                first = mined.triplets
-                self.mined_ = mined.summary()
-            self._begin(data.X, labels, rng, first, whole=True)
-            self._model.from_labels = mined is not None
-            averaging = self._averaging(given=mined is None, passes=self.n_epochs)
-            self._epochs(parts, self._stream(data, data.X, codes, first), mined, averaging, codes)
-            if codes is not None:
-                self._remember(data.X, codes)
-            self._publish()
+            if trainer.mined is not None:
+                self.mined_ = trainer.mined
+            self.n_iter_ = trainer.n_iter
+            self._publish(trainer.model, trainer.loss)
         return self
 
     def partial_fit(
@@ -83,95 +151,198 @@ class Learner(Passes):
         classes: ArrayLike | None = None,
         triplet_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn in one pass from more rows, triplets or pairs, going on from where learning stopped.
+        """Learn from more rows, triplets, or pairs in one pass, continuing where learning stopped.
 
-        Labelled rows form triplets among themselves and with a bounded reservoir of earlier rows. A new class starts at
-        the identity; `classes` may announce classes to come. Calls with and without labels may alternate.
+        Labeled rows form triplets among themselves and with a bounded reservoir of earlier rows. A new class starts at
+        the identity; `classes` may announce future classes. Calls with and without labels may alternate.
+
+        Ctrl-C before the first step leaves the model as it was; later, it takes effect when all rows are learned.
         """
-        fresh = not hasattr(self, "_model")
-        with check.unchanged_on_error(self):
-            parts = self._parts()
-            data = checked(self, X, y, triplets, pairs, pair_targets, triplet_weight, reset=fresh)
-            labels = Labels() if fresh else self._model.labels
+        with whole_calls(), check.unchanged_on_error(self):
+            settings, model = self._settings(), vars(self).get("_model")
+            self._refuse_restructuring(model)
+            space = None if model is None else model.space
+            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight)
             if classes is not None:
-                announced = check.check_labels(self, classes, np.size(classes), "classes")
-                labels = labels.extended(self._labelled(announced))
-            if data.y is not None:
-                labels = labels.extended(self._labelled(data.y))
-            if fresh:
-                self._begin(data.X, labels, self._generator(), data.given)
-            model = self._model
-            rows = check.of_kind(data.X.astype(model.dtype, copy=False), model.sparse)
-            self._check_magnitude(rows, model.factor)
-            codes = self._codes(labels, data.y)
-            if model.regions is not None:
-                model.regions.learn(rows, whole=False)
-            if data.given is None:
-                tally = self._learn_rows(parts, rows, codes)
-            else:
-                self._freeze_scale(rows, data.given)
-                stream = self._stream(data, rows, codes, data.given)
-                tally = self._pass(parts, stream, self._averaging(given=True, passes=1), codes=codes)
-            model.labels = labels
-            if tally.triplets:
-                self.loss_ = tally.loss / tally.triplets
-            self._publish()
+                classes = check.check_labels(self, classes, np.size(classes), "classes")
+            trainer = Trainer(self._bound(settings), model)
+            trainer.partial_fit(data, classes)
+            self._publish(trainer.model, trainer.loss)
         return self
 
-    def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """y with labels for the rows marked `unlabeled` that their nearest labelled rows agree on; the rest stay.
+    def _structure(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
 
-        The gate is that of `semi_params`, under the metric as it is now.
+    def _refuse_restructuring(self, model: Model | None) -> None:
+        """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
+        now = self._structure()
+        begun = now if model is None else vars(self).get("_begun", now)
+        for name, value in now.items():
+            if value is not begun[name] and not np.array_equal(value, begun[name]):
+                raise ValueError(
+                    f"{check.name_of(self)} cannot continue with another {name}: the model was begun with "
+                    f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
+                )
+        self._begun = begun
+
+    def _bound(self, settings: Settings) -> Settings:
+        """Settings that know the features, kept in place of those that do not."""
+        bound = settings.bound(int(self.n_features_in_), getattr(self, "feature_names_in_", None))
+        self._parsed = (self._parsed[0], bound)
+        return bound
+
+    def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """y with labels filled in for the rows marked `unlabeled` whose nearest labeled rows agree; the rest stay.
+
+        The gate is set by `semi_params` and uses the current metric.
         """
-        rows = self._rows(X)
+        reader, settings = self._reader(), self._settings()
+        rows = reader.rows(X)
         labels = check.check_labels(self, y, rows.shape[0])
-        codes = self._codes(self._model.labels, labels)
-        places, rng = self._candidates(rows, labels, "rows of X"), np.random.default_rng(0)
-        filled, _ = self._semi().accept(self._metric(), rows, codes, places, rng)
+        codes = settings.codes(reader.labels, labels)
+        places, rng = reader.candidates(rows, labels), np.random.default_rng(0)
+        filled, _ = settings.semi.accept(reader.metric, rows, codes, places, rng)
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
-        return np.where(found, self._model.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
+        return np.where(found, reader.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
 
     def forget_classes(self, labels: ArrayLike) -> Self:
-        """Forget classes: their metrics, their rows in the reservoir, and that they were ever seen.
+        """Forget classes: their metrics, their rows in the reservoir, and the fact that they were ever seen.
 
-        What the shared part learnt from them stays. A class that comes back starts at the identity.
+        What the shared part learned from them stays. A class that comes back starts at the identity.
         """
         check_is_fitted(self)
-        model = self._model
-        codes = model.labels.codes(check.check_labels(self, labels, np.size(labels), "classes"))
+        codes = self._model.labels.codes(check.check_labels(self, labels, np.size(labels), "classes"))
         if (codes == FREE).any():
             unknown = np.ravel(labels)[codes == FREE].tolist()
             raise ValueError(f"{check.name_of(self)} cannot forget {unknown}: not among classes_ {self.classes_}.")
-        with check.unchanged_on_error(self):
-            model.drop_classes(codes)
-            self._publish()
+        with whole_calls(), check.unchanged_on_error(self):
+            learning_begins()
+            self._model.drop_classes(codes)
+            self._publish(self._model, None)
         return self
 
-    def _publish(self) -> None:
-        model = self._model
-        model.close()
+    def _publish(self, model: Model, loss: float | None) -> None:
+        """Set the learned attributes; `loss` is that of the last pass, None if there was none."""
+        self._model = model
         self.classes_ = model.labels.sorted.copy()
-        self.scale_ = model.scale if model.scale is not None else 1.0
-        self.n_triplets_, self.n_updates_ = model.seen, model.updates
-        self.loss_ = getattr(self, "loss_", 0.0)
+        self.scale_ = 1.0 if model.scale is None else model.scale
+        self.n_triplets_, self.n_updates_ = model.counts.seen, model.counts.updates
+        self.loss_ = getattr(self, "loss_", 0.0) if loss is None else loss
+        for name, value in model.space.published().items():
+            setattr(self, name, value)
 
-    # -- learned attributes ----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+        """Similarity of pairs, larger is more similar.
+
+        Parameters
+        ----------
+        pairs : (n, 2, d) points (query, candidate), or (n, 2) row numbers of X.
+        y : classes of the candidates; None uses only the shared part. Global learners ignore it.
+        """
+        reader = self._reader()
+        return reader.scores(reader.pair_values(pairs, y, X))
+
+    def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+        """+1 for pairs on the similar side of `threshold_`, -1 for the others.
+
+        Without y the value is lam times that of the shared part, the same as when learning pairs without classes.
+        """
+        reader = self._reader()
+        values = reader.pair_values(pairs, y, X) * (reader.metric.locality.lam if y is None else 1.0)
+        return np.where(reader.measure.sign * (values - self.threshold_) < 0, 1, -1)
+
+    @property
+    def threshold_(self) -> float:
+        """The squared distance, or similarity, under the learned metric that separates the two kinds of pairs."""
+        check_is_fitted(self)
+        threshold = self._model.threshold if self.pair_threshold == "auto" else self.pair_threshold
+        if threshold is None:
+            raise AttributeError("threshold_ is available once pairs have been learned or pair_threshold is set.")
+        return float(threshold)
+
+    def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
+        """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
+        reader = self._reader()
+        rows = reader.rows(X)
+        codes = reader.candidates(rows, y)
+        return reader.pairwise_scores(reader.rows(Q), rows, codes)
+
+    def metric_matrix(self, label: Any = None) -> Array:
+        """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
+
+        With regions the label is the number of a region. A kernel learner has no matrix: TypeError.
+        """
+        return self._reader().matrix(label)
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy of leave-one-out 3-NN on these rows under the learned metrics.
+
+        With a precomputed kernel, of 3-NN among the training rows: kernel values between other rows are unknown. A
+        training row is not its own neighbor.
+        """
+        reader = self._reader()
+        return reader.accuracy(reader.rows(X), y)
+
+    def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
+        reader, points = self._reader(), X is None
+        if points:
+            X, triplets = check.check_points(self, triplets)
+        rows = reader.rows(X, named=not points)
+        array = check.check_triplets(self, triplets, rows.shape[0])
+        codes = reader.candidates(rows, None if y is None else np.ravel(y))
+        return reader.ranked_right(rows, array, codes[array[:, 1:]])
+
+    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
+        """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
+
+        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the last ``item_vectors(...,
+        for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search vectors:
+        TypeError.
+        """
+        reader = self._reader()
+        vectors = reader.query_vectors(reader.rows(Q))
+        if not for_graph:
+            return vectors
+        _refuse_sparse(vectors)
+        if self._model.balance is None:
+            raise ValueError(
+                "Call item_vectors(X, y, for_graph=True) first: the items determine the balance of the form."
+            )
+        return self._model.balance.queries(vectors)
+
+    def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
+        """Vectors of items for any exhaustive inner-product search; d + n_classes + 3 wide for LODML.
+
+        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. A kernel
+        learner has no search vectors: TypeError.
+        """
+        reader = self._reader()
+        rows = reader.rows(X)
+        vectors = reader.item_vectors(rows, reader.candidates(rows, y))
+        if not for_graph:
+            return vectors
+        _refuse_sparse(vectors)
+        self._model.balance = reader.balance(vectors)
+        return self._model.balance.items(vectors)
+
+    # -- learned attributes --------------------------------------------------------------------------------------------
 
     @property
     def shared_(self) -> Array:
         """U, the raw last iterate in scaled units: no projection, no averaging."""
-        check_is_fitted(self)
-        return self._model.raw().shared.copy()
+        settings, model = self._learned()
+        return model.space.last(settings.choice, len(self.classes_)).shared.copy()
 
     @property
     def local_(self) -> Array:
         """(n_classes, d, d): L of classes_[k], the raw last iterates in scaled units; empty for a global learner."""
-        check_is_fitted(self)
-        state = self._model.raw()
-        if not hasattr(self, "lam"):
-            return np.empty((0, *state.start.shape), state.start.dtype)
-        order = self._local_order()
-        return np.array([state.local(int(code)) for code in order]).reshape(len(order), *state.start.shape)
+        settings, model = self._learned()
+        last = model.space.last(settings.choice, len(self.classes_))
+        order = self._reader().order.tolist() if hasattr(self, "lam") else []
+        return np.array([last.local(code) for code in order], last.start.dtype).reshape(len(order), *last.start.shape)
 
     @property
     def recent_loss_(self) -> Array:
@@ -187,15 +358,35 @@ class Learner(Passes):
 
     @property
     def drift_(self) -> Array:
-        """(n_classes,) recent_loss_ / long_run_loss_: about 1 on a steady stream, more where a class has changed."""
+        """(n_classes,) recent_loss_ / long_run_loss_: about 1 on a stationary stream, larger if a class has changed."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return self.recent_loss_ / self.long_run_loss_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        return {name: value for name, value in state.items() if name != "_parsed"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.__sklearn_is_fitted__():
+            self._begun = self._structure()
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = self._sparse
+        kernel = getattr(self, "kernel", None)
+        tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
         return tags
+
+
+def _brief(value: Any) -> str:
+    return reprlib.repr(" ".join(repr(value).split()))[1:-1]
+
+
+def _refuse_sparse(vectors: Any) -> None:
+    if sp.issparse(vectors):
+        raise TypeError("for_graph=True needs dense rows: graph indexes walk dense vectors.")

@@ -2,17 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
 
-from .._measure import DISTANCE, Measure
-from ._axes import DenseLearner, PerRegionLearner, ProjectedLearner, SharedLearner
+from .._core.locality import SHARED, Locality
+from .._core.measure import DISTANCE
+from .._spaces.dense import Dense
+from .._spaces.diagonal import Diagonal, DiagonalMetric
+from .._spaces.projected import Projected, ProjectedSpace
+from .._training.settings import Settings
+from .._typing import Array
 from .base import Learner
-
-Array = NDArray[Any]
+from .parameters import parse, per_class
 
 
 class SharedMetric:
@@ -33,11 +38,10 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     psd: str | int = "end"
 
-    _measure: ClassVar[Measure] = DISTANCE
-
     def pair_distance(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Distances of pairs (query, candidate), rooted and clipped at 0; y are the classes of the candidates."""
-        return self._as_learnt(np.sqrt(np.maximum(self._pair_values(pairs, y, X), 0.0)))
+        reader = self._reader()
+        return reader.distances(reader.pair_values(pairs, y, X))
 
     def get_mahalanobis_matrix(self) -> Array:
         """components_^T components_: the shared part made p.s.d., in the units of X."""
@@ -47,26 +51,24 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
     @property
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
-        return self._metric().components()
+        return self._reader().metric.components()
 
     def transform(self, X: ArrayLike) -> Array:
         """X under the shared part: Euclidean distances of the result are distances under U."""
-        return self._metric().transform(self._rows(X))
+        reader = self._reader()
+        return reader.metric.transform(reader.rows(X))
 
     def get_metric(self) -> Callable[..., float]:
         """f(u, v, squared=False) under the shared part; picklable."""
         return SharedMetric(self.components_)
 
-    def _remining_rows(self, X: Array) -> Array:
-        return self._metric().transform(X)
-
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_features_in_)
+        return int(self._reader().metric.n_components)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ODML(DistanceLearner, SharedLearner, DenseLearner):
+class ODML(DistanceLearner):
     """Online distance metric learning with one metric for all classes (Wu et al. 2016).
 
     Each triplet asks for d_M(p, p+) + 1 <= d_M(p, p-), d_M(p, q) = (p - q)^T M (p - q), and the step from M is
@@ -88,10 +90,13 @@ class ODML(DistanceLearner, SharedLearner, DenseLearner):
     0.99
     """
 
+    def _choose(self) -> Settings:
+        return parse(self, DISTANCE, Locality.shared(), Dense(self.init))
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LODML(DistanceLearner, PerRegionLearner, DenseLearner):
-    """Local online distance metric learning: one metric a class on top of a shared one (the paper, section 3.1).
+class LODML(DistanceLearner):
+    """Local online distance metric learning: one metric per class on top of a shared one (the paper, section 3.1).
 
     M_c = lam U + mu L_c, mu = 1 - lam. The metric of a pair is that of the candidate's class, so queries need no label:
     d(q, x) = (q - x)^T M_{y(x)} (q - x). A triplet whose positive has class i and whose negative has class j moves
@@ -103,8 +108,8 @@ class LODML(DistanceLearner, PerRegionLearner, DenseLearner):
         Aggressiveness: the largest step. With scale="auto" useful values lie between .003 and .3.
     lam : float in [0, 1]
         Weight of the shared part. 1 is ODML, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
-        C' = C (lam^2 + mu^2) matter for the M_c, so a fixed C is not comparable over lam: when you search over lam,
-        search over C as well.
+        C' = C (lam^2 + mu^2) matter for the M_c, so a fixed C does not mean the same across values of lam: if you
+        search over lam, search over C as well.
     {regions}
     {common}
     Examples
@@ -118,13 +123,65 @@ class LODML(DistanceLearner, PerRegionLearner, DenseLearner):
     0.99
     """
 
+    lam: float = 0.5
+    regions: Any = None
+    soft_regions: bool = False
+
+    def _choose(self) -> Settings:
+        return parse(self, DISTANCE, per_class(self.lam), Dense(self.init))
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2ODML(DistanceLearner, PerRegionLearner, ProjectedLearner):
+class DiagonalODML(DistanceLearner):
+    """ODML or LODML with one weight per feature, for very many dense features.
+
+    M_c = diag(m_c) with m_c = lam u + mu l_c, mu = 1 - lam, so that d(q, x) = sum_s m_{y(x),s} (q_s - x_s)^2. A triplet
+    whose positive has class i and whose negative has class j moves u -= tau lam (a^2 - b^2), l_i -= tau mu a^2,
+    l_j += tau mu b^2, with a = p - p+, b = p - p- and squares taken feature by feature. Time is O(d) per triplet and
+    memory O(d) per class: 100,000 dense features are routine. It weighs features and never combines them, so in few
+    dimensions the learners with full matrices are the better choice.
+
+    Parameters
+    ----------
+    C : float
+        Aggressiveness per feature: the largest step is C d. With scale="auto" useful values lie between .003 and .3.
+    lam : float in [0, 1]
+        Weight of the shared part; 1 learns one metric for all classes, smaller values one per class as well.
+    {regions}
+    {common}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from paloma import DiagonalODML
+    >>> rng, y = np.random.default_rng(0), np.arange(120) % 3
+    >>> X = rng.normal(size=(120, 1000))                  # 20 features tell the classes apart, 980 are noise
+    >>> X[:, :20] += 2 * rng.normal(size=(3, 20))[y]
+    >>> metric = DiagonalODML(random_state=0).fit(X[:60], y[:60])
+    >>> print(f"{metric.score(X[60:], y[60:]):.2f}")
+    1.00
+    >>> print(np.sort(np.argsort(metric.feature_weights_)[-10:]))
+    [ 0  1  3  4  5  8 10 13 14 16]
+    """
+
+    lam: float = 1.0
+    regions: Any = None
+    soft_regions: bool = False
+
+    def _choose(self) -> Settings:
+        return parse(self, DISTANCE, per_class(self.lam), Diagonal(self.init))
+
+    @property
+    def feature_weights_(self) -> Array:
+        """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
+        return cast(DiagonalMetric, self._reader().metric).diagonal(SHARED).copy()
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class L2ODML(DistanceLearner):
     """LODML for many features: learns on random projections, keeps the metric as identity plus low rank (section 3.3).
 
     Rows are projected to m dimensions, X R with R_ab ~ N(0, 1/m); LODML runs there, and each step size is replayed on
-    the original rows, so that the metric is not confined to the span of R. No d x d matrix is ever formed.
+    the original rows, so the metric is not confined to the span of R. No d x d matrix is ever formed.
 
     Parameters
     ----------
@@ -134,20 +191,20 @@ class L2ODML(DistanceLearner, PerRegionLearner, ProjectedLearner):
         Weight of the shared part; see LODML.
     {regions}
     n_components : int or "auto"
-        Projected dimension m. "auto" is 10 log(number of triplets) or 1.6 a class, whichever is more, between 50 and
-        400: the error of the inner products falls with the root of m, learning costs m^2 a triplet. Up to twice as many
-        features are not projected at all, which would save next to nothing.
+        Projected dimension m. "auto" is 10 log(number of triplets) or 1.6 per class, whichever is larger, between 50
+        and 400: the error of the inner products falls with the square root of m, and learning costs m^2 per triplet.
+        Data with up to twice as many features is not projected at all, because that would save almost nothing.
     rank : int or "auto"
-        Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 256
-        or 3.75 a class, whichever is more, at most 1024. If `score` rises with it, raise it: on CUB-200 (200 classes,
-        d = 1280) 256 gives .717, 500 .723, 768 .726 and LODML .730.
+        Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 256 or
+        3.75 per class, whichever is larger, at most 1024. If `score` improves with it, raise it: on CUB-200 (200
+        classes, d = 1280), 256 gives .717, 500 .723, 768 .726, and LODML .730.
     n_power_iter : int
         Power iterations of the recovery; 2 is enough unless the spectrum is flat.
     projection : {"gaussian", "sparse"}
-        The random matrix: Gaussian as in the paper, or mostly zeros, faster where d is very large.
+        The random matrix: Gaussian as in the paper, or mostly zeros, which is faster if d is very large.
     max_journal : int or None
         Pairs of rows to remember before they are folded into the low-rank factors, which bounds the memory of a stream
-        to so many pairs and the rows they touch. On Oxford Pets and Banking77, in batches of 200 rows, folding at
+        to this many pairs and the rows they touch. On Oxford Pets and Banking77, in batches of 200 rows, folding at
         20,000, 5,000 or 1,000 pairs changed 3-NN accuracy by less than .001; each fold costs a recovery.
     {common}
     Examples
@@ -159,3 +216,24 @@ class L2ODML(DistanceLearner, PerRegionLearner, ProjectedLearner):
     >>> print(f"{metric.score(X[900:], y[900:]):.2f}")
     0.99
     """
+
+    lam: float = 0.5
+    regions: Any = None
+    soft_regions: bool = False
+    n_components: int | str = "auto"
+    rank: int | str = "auto"
+    n_power_iter: int = 2
+    projection: str = "gaussian"
+    max_journal: int | None = 1_000_000
+
+    _sparse: ClassVar[bool] = True
+
+    def _choose(self) -> Settings:
+        space = Projected(self.init, self.n_components, self.rank, self.n_power_iter, self.projection, self.max_journal)
+        return parse(self, DISTANCE, per_class(self.lam), space)
+
+    @property
+    def exact_(self) -> bool:
+        """Whether the rows span so few directions that learning ran in their exact coordinates, not on projections."""
+        check_is_fitted(self)
+        return cast(ProjectedSpace, self._model.space).exact

@@ -1,38 +1,21 @@
 """Similarity learners: p^T M q."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from .._measure import SIMILARITY, Measure
-from .._representation import SHARED
-from ._axes import DenseLearner, PerRegionLearner, ProjectedLearner, SharedLearner
+from .._core.locality import Locality
+from .._core.measure import SIMILARITY
+from .._spaces.dense import Dense
+from .._spaces.projected import Projected, ProjectedSpace
+from .._training.settings import Settings
 from .base import Learner
-
-Array = NDArray[Any]
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class SimilarityLearner(Learner):
-    """What every similarity learner has; the protocol of `Learner` needs nothing more."""
-
-    C: float = 1e-4
-
-    _measure: ClassVar[Measure] = SIMILARITY
-    _sparse: ClassVar[bool] = True
-
-    def _remining_rows(self, X: Array) -> Array:
-        if sp.issparse(X):
-            raise TypeError("remine=True needs dense rows.")
-        factors, _ = self._metric().item_side(X, np.full(len(X), SHARED, np.int32))
-        return np.hstack([X, *factors])
+from .parameters import parse, per_class
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OASIS(SimilarityLearner, SharedLearner, DenseLearner):
+class OASIS(Learner):
     """Online similarity learning, one bilinear form for all classes (Chechik et al. 2010).
 
     Each triplet asks for s(p, p+) >= s(p, p-) + 1, s(p, q) = p^T W q, and the step is W += tau p (p+ - p-)^T with
@@ -56,10 +39,17 @@ class OASIS(SimilarityLearner, SharedLearner, DenseLearner):
     0.99
     """
 
+    C: float = 1e-4
+
+    _sparse: ClassVar[bool] = True
+
+    def _choose(self) -> Settings:
+        return parse(self, SIMILARITY, Locality.shared(), Dense(self.init))
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LOSL(SimilarityLearner, PerRegionLearner, DenseLearner):
-    """Local online similarity learning: one bilinear form a class on top of a shared one (the paper, section 3.2).
+class LOSL(Learner):
+    """Local online similarity learning: one bilinear form per class on top of a shared one (the paper, section 3.2).
 
     M_c = lam U + mu L_c, mu = 1 - lam, and s(q, x) = q^T M_{y(x)} x with the class of the candidate x. A triplet whose
     positive has class i and whose negative has class j moves U += tau lam p (p+ - p-)^T, L_i += tau mu p p+^T,
@@ -71,7 +61,7 @@ class LOSL(SimilarityLearner, PerRegionLearner, DenseLearner):
         Aggressiveness: the largest step. With scale="auto" useful values lie between 1e-5 and 1e-2.
     lam : float in [0, 1]
         Weight of the shared part. 1 is OASIS, 0 learns each class by itself. Only kappa = lam^2 / (lam^2 + mu^2) and
-        C' = C (lam^2 + mu^2) matter for the M_c: when you search over lam, search over C as well.
+        C' = C (lam^2 + mu^2) matter for the M_c: if you search over lam, search over C as well.
     {regions}
     {common}
     Examples
@@ -87,17 +77,25 @@ class LOSL(SimilarityLearner, PerRegionLearner, DenseLearner):
     """
 
     C: float = 1e-3
+    lam: float = 0.5
+    regions: Any = None
+    soft_regions: bool = False
+
+    _sparse: ClassVar[bool] = True
+
+    def _choose(self) -> Settings:
+        return parse(self, SIMILARITY, per_class(self.lam), Dense(self.init))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2OSL(SimilarityLearner, PerRegionLearner, ProjectedLearner):
+class L2OSL(Learner):
     """LOSL for many features: learns on random projections, keeps identity plus low rank (the paper, section 3.3).
 
     Parameters
     ----------
     C : float
-        Aggressiveness: the largest step. Somewhat smaller than LOSL's: large steps would also learn the error of the
-        projection (on four splits of Oxford Pets .931 with 2e-4, .933 with 5e-4, .930 with 1e-3).
+        Aggressiveness: the largest step. Somewhat smaller than for LOSL: large steps would also learn the projection
+        error (on four splits of Oxford Pets, .931 with 2e-4, .933 with 5e-4, .930 with 1e-3).
     lam : float in [0, 1]
         Weight of the shared part; see LOSL.
     {regions}
@@ -118,3 +116,23 @@ class L2OSL(SimilarityLearner, PerRegionLearner, ProjectedLearner):
     """
 
     C: float = 5e-4
+    lam: float = 0.5
+    regions: Any = None
+    soft_regions: bool = False
+    n_components: int | str = "auto"
+    rank: int | str = "auto"
+    n_power_iter: int = 2
+    projection: str = "gaussian"
+    max_journal: int | None = 1_000_000
+
+    _sparse: ClassVar[bool] = True
+
+    def _choose(self) -> Settings:
+        space = Projected(self.init, self.n_components, self.rank, self.n_power_iter, self.projection, self.max_journal)
+        return parse(self, SIMILARITY, per_class(self.lam), space)
+
+    @property
+    def exact_(self) -> bool:
+        """Whether the rows span so few directions that learning ran in their exact coordinates, not on projections."""
+        check_is_fitted(self)
+        return cast(ProjectedSpace, self._model.space).exact

@@ -1,0 +1,112 @@
+"""What other packages may ask of a learner beyond its public methods; everything else they read through `reader_of`."""
+
+import copy
+from dataclasses import dataclass
+from typing import Any, TypeGuard, cast
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+
+from .. import _validation as check
+from .._core.measure import Measure
+from .._reading import Reader
+from .._spaces.projected import ProjectedSpace
+from .._training.model import Model
+from .._training.settings import Settings
+from .._typing import Array
+from .base import Learner
+
+
+def is_learner(value: Any) -> TypeGuard[Learner]:
+    """Whether this is a learner, fitted or not."""
+    return isinstance(value, Learner)
+
+
+def parted(model: Any) -> tuple[Any, Any]:
+    """What prepares the rows of a pipeline, None if nothing does, and the last step; also out of FrozenEstimator."""
+    if isinstance(model, FrozenEstimator):
+        model = model.estimator
+    if not isinstance(model, Pipeline):
+        return None, model
+    return (model[:-1] if len(model) > 1 else None), model[-1]
+
+
+def learner_of(model: Any) -> Any:
+    """The learner inside a pipeline, a frozen estimator, a classifier or an index; else the model itself."""
+    last = parted(model)[1]
+    held = [vars(last)[name] for name in ("metric_", "metric") if hasattr(last, "__dict__") and name in vars(last)]
+    if held and held[0] is not None:
+        return learner_of(held[0])
+    return last if last is model else learner_of(last)
+
+
+def bare_learner(metric: Any) -> Learner:
+    """The learner that is given as a metric, by itself or frozen; anything else is refused."""
+    before, learner = parted(metric)
+    if before is not None or not is_learner(learner):
+        raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+    return learner
+
+
+def reader_of(learner: Learner) -> Reader:
+    """What reads a fitted learner as it is now; NotFittedError before it has learned."""
+    return learner._reader()
+
+
+def settings_of(learner: Learner) -> Settings:
+    """The parameters of a learner, checked."""
+    return learner._settings()
+
+
+def model_of(learner: Learner) -> Model:
+    """What a learner has learned so far."""
+    return learner._model
+
+
+def with_model(learner: Learner, model: Model, loss: float | None = None) -> Learner:
+    """A copy of a learner that has learned this; `loss` is that of its last pass."""
+    out = copy.copy(learner)
+    out._publish(model, loss)
+    return out
+
+
+def measure_of(learner: Learner) -> Measure:
+    """What a learner compares, whether or not it is fitted."""
+    return learner._settings().choice.measure
+
+
+def tallies_of(learner: Learner) -> dict[Any, Array]:
+    """For each label, the triplets of its class so far, how many were ranked right, and the sum of their losses."""
+    labels = learner._model.labels
+    return dict(zip(labels.labels.tolist(), learner._model.drift.table(np.arange(len(labels)))[:, :3], strict=True))
+
+
+def widen(learner: Learner, d: int) -> None:
+    """More features: 0 in every row so far, so that the metric is the identity there."""
+    if not isinstance(learner.init, str):
+        raise ValueError(f"{check.name_of(learner)} accepts new features only with init='identity'.")
+    learner._model, learner.n_features_in_ = learner._model.widened(d), d
+
+
+def projected(learner: Learner, rows: Array) -> Array:
+    """Rows under the random projection that a fitted L2ODML or L2OSL learns on."""
+    return cast(ProjectedSpace, learner._model.space).state.project(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Mark:
+    """What a learner had learned, and how it was set, at one moment; equal to a later one if neither has changed."""
+
+    model: Any
+    n_triplets: int
+    parameters: str
+
+    @classmethod
+    def of(cls, learner: Learner) -> "Mark":
+        return cls(learner._model, learner.n_triplets_, repr(learner.get_params()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mark) or self.model is not other.model:
+            return False
+        return (self.n_triplets, self.parameters) == (other.n_triplets, other.parameters)

@@ -1,0 +1,87 @@
+"""The parameters of a learner, checked once for each fit, as the settings that training and reading share."""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .. import _validation as check
+from .._core.choice import Choice
+from .._core.locality import Locality
+from .._core.measure import Measure
+from .._core.psd import Psd
+from .._core.space import Representation
+from .._core.step import Step
+from .._training.semi import Semi
+from .._training.settings import Settings
+
+
+def parse(learner: Any, measure: Measure, locality: Locality, space: Representation) -> Settings:
+    """Check every parameter of a learner that chose these parts."""
+    who = check.name_of(learner)
+    _check_numbers(learner)
+    step = Step.parse(learner.step, learner.step_params)
+    if step.name == "logistic" and not np.isfinite(learner.C):
+        raise ValueError(f"step='logistic' always steps, up to C: C must be finite, got {learner.C!r}.")
+    psd = Psd.parse(learner.psd, learner.step)
+    if not measure.is_distance and psd.word not in ("never", "end"):
+        raise ValueError(f"psd={learner.psd!r} is for distances; a similarity takes 'never' or 'end'.")
+    check.check_real("forget", learner.forget, 0.0, 0.999)
+    if learner.forget and not space.decays:
+        raise ValueError(f"{who} cannot forget and only supports forget=0.")
+    if learner.forget and psd.word not in ("never", "end"):
+        raise ValueError(f"forget={learner.forget} requires psd='never' or 'end', got psd={learner.psd!r}: decay "
+                         "toward the start does not commute with projections inside the loop.")  # fmt: skip
+    choice = Choice(measure, locality, step, psd, float(learner.C), float(learner.margin), float(learner.forget))
+    regions, soft = _regions(learner, who, space)
+    if learner.remine:
+        space.refuse(who, "remine")
+    # Rows without labels teach nothing if rows are kernel values: their neighbors are unknown to mining.
+    semi = Semi.parse("none" if space.pairwise else learner.semi, learner.semi_params)
+    return Settings(
+        who=who, choice=space.adapted(who, choice), space=space, scaled=learner.scale is not None,
+        averaging=learner.average, regions=regions, soft_regions=soft, semi=semi,
+        window=learner.memory == "window" or (learner.memory == "auto" and learner.forget > 0),
+        **{name: getattr(learner, name) for name in _AS_THEY_ARE},
+    )  # fmt: skip
+
+
+_TAKEN = {"who", "choice", "space", "scaled", "averaging", "regions", "soft_regions", "semi", "window"}
+_AS_THEY_ARE = [field.name for field in fields(Settings) if field.name not in _TAKEN]
+
+
+def _check_numbers(learner: Any) -> None:
+    check.check_real("C", learner.C, 0.0, open_low=True)
+    check.check_real("margin", learner.margin, 0.0, 1e30, open_low=True)
+    check.check_real("impostor_margin", learner.impostor_margin, 0.0, 1e30)
+    check.check_real("validation_fraction", learner.validation_fraction, 0.0, 0.9, open_low=True)
+    for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
+        check.check_count(name, getattr(learner, name))
+    check.check_word("memory", learner.memory, ("auto", "sample", "window"))
+    check.check_word("balanced", learner.balanced, (True, False))
+    if learner.pair_threshold != "auto":
+        check.check_real("pair_threshold", learner.pair_threshold, -1e300, 1e300)
+    check.check_word("scale", learner.scale, ("auto", None))
+    check.check_word("project", learner.project, ("auto", "components", "effective"))
+    check.check_word("average", learner.average, ("auto", True, False))
+    if learner.block_size != "auto":
+        check.check_count("block_size", learner.block_size)
+
+
+def per_class(lam: Any) -> Locality:
+    """M_c = lam U + (1 - lam) L_c."""
+    check.check_real("lam", lam, 0.0, 1.0)
+    return Locality.per_class(lam)
+
+
+def _regions(learner: Any, who: str, space: Representation) -> tuple[Any, bool]:
+    """Regions instead of classes, if the learner has such a parameter."""
+    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
+    check.check_word("soft_regions", soft, (True, False))
+    if not (regions is None or callable(regions) or hasattr(regions, "predict")):
+        check.check_count("regions", regions)
+    if regions is not None:
+        space.refuse(who, "regions", *(("soft regions",) if soft else ()))
+    if soft and (regions is None or learner.psd in ("step", "exact")):
+        raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
+    return regions, soft
