@@ -27,9 +27,9 @@ def optional(module: str, extra: str) -> ModuleType:
     >>> optional("no_such_module", "plot")
     Traceback (most recent call last):
         ...
-    ImportError: no_such_module is needed here and not installed: pip install 'paloma[plot]'
+    ImportError: no_such_module is required but not installed: pip install 'paloma[plot]'
     """
     package = module.partition(".")[0]
     if find_spec(package) is None:
-        raise ImportError(f"{package} is needed here and not installed: pip install 'paloma[{extra}]'")
+        raise ImportError(f"{package} is required but not installed: pip install 'paloma[{extra}]'")
     return import_module(module)

@@ -1,4 +1,4 @@
-"""How learning tells what it does: a bar for people on a terminal's stderr, and figures for whoever listens."""
+"""How learning reports what it does: a bar for users on a terminal's stderr, and figures for any listener."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def reporting(to: Listener) -> Iterator[None]:
-    """Have `to` called with the figures of every stretch of triplets learnt inside the block.
+    """Have `to` called with the figures of every stretch of triplets learned inside the block.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def reporting(to: Listener) -> Iterator[None]:
 
 
 def report(triplets: int, loss: float, updates: int, begin: float) -> float:
-    """Tell the listener what was learnt since `begin`; returns the time now."""
+    """Tell the listener what was learned since `begin`; returns the time now."""
     now, listener = perf_counter(), _listener.get()
     if listener is not None:
         listener(triplets, float(loss), int(updates), now - begin)
@@ -49,7 +49,7 @@ def _silent(steps: int = 1, text: str = "") -> None:
 
 @contextmanager
 def progress(title: str, total: int, enabled: bool = True) -> Iterator[Advance]:
-    """Show a bar on stderr while the block runs; silent when disabled or when stderr is no terminal.
+    """Show a bar on stderr while the block runs; silent when disabled or when stderr is not a terminal.
 
     Parameters
     ----------

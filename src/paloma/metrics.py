@@ -1,13 +1,13 @@
-"""Retrieval metrics: how good are ranked lists of items (spec.md 15 I).
+"""Retrieval metrics: how good are ranked lists of items (theory 15 I).
 
-Every function takes the same first arguments and averages over queries. With rel(r) in {0, 1} for rank r and R relevant
+All functions take the same first arguments and average over queries. With rel(r) in {0, 1} for rank r and R relevant
 items in the database:
 
     precision@k = sum_{r <= k} rel(r) / k          recall@k = sum_{r <= k} rel(r) / R
     hit@k       = [sum_{r <= k} rel(r) > 0]        AP       = sum_r precision@r rel(r) / R;  AP@K divides by min(R, K)
 
 hit@k is what deep metric learning calls Recall@K. Recall and AP are undefined for a query without relevant items: such
-queries are left out of their means, and `retrieval_report` counts them. A query must not be among its own results.
+queries are excluded from their means, and `retrieval_report` counts them. A query must not be among its own results.
 """
 
 from collections.abc import Set
@@ -15,9 +15,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from . import _validation as check
+from ._typing import Array
 
 __all__ = [
     "count_relevant",
@@ -28,22 +29,20 @@ __all__ = [
     "retrieval_report",
 ]
 
-Array = NDArray[Any]
-
 
 def precision_at_k(ranked: Any, y: Any = None, k: int | None = None, *, average: str | None = "micro") -> Any:
-    """Share of the first k ranks that are relevant; 0 for a query without relevant items.
+    """Fraction of the first k ranks that are relevant; 0 for a query without relevant items.
 
     Parameters
     ----------
     ranked : (n_queries, n_ranks) labels of the items found, nearest first; without y, relevance itself (True or 1).
-    y : (n_queries,) labels of the queries; an item is relevant if its label is the query's. Or, where `ranked` holds
-        ids, one collection of relevant ids a query. The two may stand in either order: labels of queries have one
-        dimension, those of results two. For a single query: a list of ids, and the relevant ones.
+    y : (n_queries,) labels of the queries; an item is relevant if its label is the query's. Or, if `ranked` contains
+        ids, one collection of relevant ids per query. The two arguments may come in either order: query labels have one
+        dimension, result labels two. For a single query: a list of ids, and the relevant ones.
     k : int
-        10 by default; at most n_ranks. ``precision_at_k(relevance, 5)`` is understood as well.
+        10 by default; at most n_ranks. ``precision_at_k(relevance, 5)`` works as well.
     average : ``"micro"``: mean over queries. ``"macro"``: mean over the queries of each class, then over classes, so
-        that small classes count as much as large ones. None: one value a query.
+        that small classes count as much as large ones. None: one value per query.
 
     Examples
     --------
@@ -64,15 +63,15 @@ def recall_at_k(
     n_relevant: ArrayLike | None = None,
     average: str | None = "micro",
 ) -> Any:
-    """Share of a query's relevant items that are among the first k ranks; undefined for a query that has none.
+    """Fraction of a query's relevant items that are among the first k ranks; undefined for a query that has none.
 
     Parameters
     ----------
     ranked, y, k, average
         See `precision_at_k`.
     n_relevant : int or (n_queries,)
-        Relevant items of each query in the whole database, see `count_relevant`; needed when `ranked` is cut off. By
-        default those in `ranked`, or the sizes of the collections of relevant ids.
+        Number of relevant items of each query in the whole database, see `count_relevant`; needed if `ranked` is
+        truncated. By default the number in `ranked`, or the sizes of the collections of relevant ids.
 
     Examples
     --------
@@ -84,7 +83,7 @@ def recall_at_k(
 
 
 def hit_at_k(ranked: Any, y: Any = None, k: int | None = None, *, average: str | None = "micro") -> Any:
-    """Share of the queries with a relevant item among the first k ranks ("Recall@K" of deep metric learning).
+    """Fraction of the queries with a relevant item among the first k ranks ("Recall@K" of deep metric learning).
 
     Parameters
     ----------
@@ -113,9 +112,9 @@ def mean_average_precision(
     Parameters
     ----------
     ranked, y, average
-        See `precision_at_k`. For AP itself `ranked` holds the whole database.
+        See `precision_at_k`. For AP itself, `ranked` must contain the whole database.
     k : int, optional
-        Cut the lists off there: AP@k divides by min(R, k) instead of R. By default all ranks.
+        Truncate the lists at this rank: AP@k divides by min(R, k) instead of R. By default all ranks.
     n_relevant
         See `recall_at_k`.
 
@@ -134,13 +133,13 @@ def mean_average_precision(
 
 
 def retrieval_report(ranked: Any, y: Any = None, k: int | None = None, *, n_relevant: Any = None) -> dict[str, float]:
-    """All of these metrics, and how many queries there are and have no relevant item.
+    """All of these metrics, the number of queries, and how many of them have no relevant item.
 
     Parameters
     ----------
     ranked, y, k, n_relevant
-        See `precision_at_k` and `recall_at_k`; for ``"mAP"`` `ranked` holds the whole database. Macro averages are
-        given where the classes of the queries are known.
+        See `precision_at_k` and `recall_at_k`; for ``"mAP"``, `ranked` must contain the whole database. Macro averages
+        are included if the classes of the queries are known.
 
     Examples
     --------
@@ -221,12 +220,12 @@ def _relevance(ranked: Any, y: Any) -> tuple[Array, Array | None, Array]:
     if y is None:
         table = np.atleast_2d(table)
         if table.ndim != 2 or not (table.dtype.kind == "b" or np.isin(table, (0, 1)).all()):
-            raise ValueError("Without labels of the queries, ranks must be relevance: True or False, 1 or 0.")
+            raise ValueError("Without query labels, ranked must contain relevance: True or False, 1 or 0.")
         table = table.astype(bool)
         return table, None, table.sum(axis=1)
     if table.ndim != 2 or len(table) != len(y):
         raise ValueError(
-            f"ranked must hold one row for each of the {len(y)} queries, nearest item first; got shape {table.shape}."
+            f"ranked must have one row for each of the {len(y)} queries, nearest item first; got shape {table.shape}."
         )
     if _collections(y):
         wanted = [np.array(sorted(set(ids))) for ids in y]
@@ -234,7 +233,7 @@ def _relevance(ranked: Any, y: Any) -> tuple[Array, Array | None, Array]:
         return relevance.reshape(table.shape), None, np.array([len(ids) for ids in wanted])
     classes = np.asarray(y)
     if (classes.dtype.kind in "US") != (table.dtype.kind in "US") and "O" not in (classes.dtype.kind, table.dtype.kind):
-        raise TypeError("The labels of the queries and those of the items must be of one kind, words or numbers.")
+        raise TypeError("Query labels and item labels must have the same type, strings or numbers.")
     relevance = np.asarray(table == classes[:, None], bool)
     return relevance, classes, relevance.sum(axis=1)
 
@@ -251,7 +250,7 @@ def _mean(values: Array, classes: Array | None, average: str | None) -> Any:
         return values
     if average == "macro":
         if classes is None:
-            raise ValueError('average="macro" needs the labels of the queries.')
+            raise ValueError('average="macro" needs the query labels.')
         codes = np.unique(classes, return_inverse=True)[1]
         defined = ~np.isnan(values)
         sums, counts = (np.bincount(codes[defined], w) for w in (values[defined], None))

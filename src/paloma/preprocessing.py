@@ -16,18 +16,18 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     .. math:: x \mapsto (x, \kappa) / \lVert (x, \kappa) \rVert, \qquad
        \kappa = \text{constant} \cdot \sqrt{\operatorname{mean}_i \lVert x_i \rVert^2}
 
-    A bilinear similarity :math:`x^\top M y` is not invariant to translation: on centred data it has both
-    signs and grows with the length of a row, so that nearest neighbours under OASIS or LOSL are poor. On the
-    unit sphere :math:`x^\top y` is an affine function of the squared distance, and the constant keeps the
-    length of x, which plain normalisation throws away. On standardised Letters LOSL reaches a 3-NN
-    accuracy of .967 with this step (70 % training data, default parameters); the paper prints .499 without.
+    A bilinear similarity :math:`x^\top M y` is not invariant to translation: on centered data it has both
+    signs and grows with the length of a row, so nearest neighbors under OASIS or LOSL are poor. On the
+    unit sphere :math:`x^\top y` is an affine function of the squared distance, and the constant preserves the length of
+    x, which plain normalization discards. On standardized Letters, LOSL reaches a 3-NN accuracy of .967 with this step
+    (70% training data, default parameters); the paper reports .499 without it.
 
     Parameters
     ----------
     constant : float or None, default .75
-        The appended value in units of the root-mean-square row length of the data given to ``fit``, so that
-        multiplying X by any number changes nothing. Standardised data of 16 features have length 4:
-        .75 appends a 3. Large values compare rows nearly by their distance, small ones by their direction.
+        The appended value in units of the root-mean-square row length of the data passed to ``fit``, so that
+        multiplying X by any number changes nothing. Standardized data with 16 features has length 4: .75 appends a 3.
+        With large values, rows are compared mostly by their distance; with small ones, by their direction.
         0 or None appends nothing.
 
     Attributes
@@ -39,10 +39,10 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    Centre or standardise before it, learn a similarity after it:
-    ``make_pipeline(StandardScaler(), UnitRows(), LOSL())``. Sparse CSR matrices stay sparse (centring would
-    make them dense: leave it out), float32 stays float32, and a row of zeros becomes (0, ..., 0, 1), or stays
-    zero where nothing is appended.
+    Center or standardize before it, and learn a similarity after it:
+    ``make_pipeline(StandardScaler(), UnitRows(), LOSL())``. Sparse CSR matrices stay sparse (do not center them, which
+    would make them dense), float32 stays float32, and a row of zeros becomes (0, ..., 0, 1), or stays zero if nothing
+    is appended.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return (_unit_rows_sparse if sparse.issparse(X) else _unit_rows)(X, self.constant_)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Return the input names, followed by ``"unitrows_constant"`` where a column is appended.
+        """Return the input names, followed by ``"unitrows_constant"`` if a column is appended.
 
         Parameters
         ----------

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from . import _validation as check
 from ._optional import optional
-from .estimators import LODML
+from .estimators import LODML, widen
 from .neighbors.reservoir import shares
 
 __all__ = ["RiverClassifier"]
@@ -18,8 +18,8 @@ base = optional("river.base", "river")
 class RiverClassifier(base.Classifier):  # type: ignore[name-defined]
     """A learner as a river classifier: the nearest rows it remembers vote, each under the metric of its class.
 
-    `learn_one` is `partial_fit` with one row. Features are numbers by name; a missing one is 0, a new one grows the
-    metric, which is the identity there.
+    `learn_one` is `partial_fit` with one row. Features are matched by name; a missing one is 0, and a new one extends
+    the metric, which is the identity there.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class RiverClassifier(base.Classifier):  # type: ignore[name-defined]
     n_neighbors : int
         Remembered rows that vote.
     seed : int, optional
-        The learner's random_state, where it has none of its own.
+        The learner's random_state, if it has none of its own.
 
     Examples
     --------
@@ -54,13 +54,13 @@ class RiverClassifier(base.Classifier):  # type: ignore[name-defined]
         return True
 
     def learn_one(self, x: dict[Any, float], y: Any) -> None:
-        """Learn one labelled row; a row that is refused leaves everything as it was."""
+        """Learn one labeled row; a refused row leaves everything unchanged."""
         new = sorted(x.keys() - self.columns.keys(), key=repr)
         columns = self.columns | {name: len(self.columns) + k for k, name in enumerate(new)}
         row = _row(x, columns)
         with check.unchanged_on_error(self.learner):
             if hasattr(self.learner, "n_features_in_") and new:
-                self.learner._widen(len(columns))
+                widen(self.learner, len(columns))
             self.learner.partial_fit(row, np.array([y]))
         self.columns = columns
 

@@ -1,4 +1,4 @@
-"""Data sets: the embedded Letters, scikit-learn's digits, ``.npz`` files of your own, and how to make them."""
+"""Data sets: the bundled Letters, scikit-learn's digits, your own ``.npz`` files, and how to make them."""
 
 from paloma.datasets._embed import embed
 from paloma.datasets._encoder import OnnxEncoder

@@ -17,13 +17,13 @@ MAX_DEPTH = 2
 
 @contextmanager
 def unpacked(folder: Path) -> Iterator[Path]:
-    """The folder itself where it holds no archives, else a temporary one with their contents beside its files.
+    """The folder itself if it contains no archives, else a temporary one with their contents next to its files.
 
     Archives inside archives are unpacked too (Caltech101 comes so). More than 20 GB are refused before a byte is
     written, and so are members that would land outside.
     """
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is not a folder; give the one that holds the files you downloaded.")
+        raise FileNotFoundError(f"{folder} is not a folder; pass the folder that contains the files you downloaded.")
     archives = _archives(folder)
     if not archives:
         yield folder
@@ -68,4 +68,4 @@ def _unpack(archive: Path, target: Path, depth: int) -> None:
 def _check(archive: Path, target: Path, size: int) -> None:
     room = min(MAX_BYTES, shutil.disk_usage(target).free)
     if size > room:
-        raise ValueError(f"{archive} would unpack to {size:,} bytes, but there is room for {room:,}.")
+        raise ValueError(f"{archive} would unpack to {size:,} bytes, but the limit is {room:,}.")

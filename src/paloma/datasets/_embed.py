@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._progress import progress
+from .._typing import Array
 from ._encoder import Encoder, OnnxEncoder
 from ._images import ImageError, find_images, read_image, resized
 
 __all__ = ["Embedded", "embed"]
 
-Array = NDArray[Any]
 DEFAULT_SIZE = (224, 224)
 
 
@@ -40,24 +39,24 @@ def embed(
     skip_errors: bool = False,
     verbose: int = 0,
 ) -> list[str]:
-    """Embed every image below a folder and write an ``.npz`` that `load` reads.
+    """Embed every image under a folder and write an ``.npz`` file that `load` reads.
 
-    The label of an image is the name of the folder it lies in. Finished batches are kept beside the output until it
-    is complete: started again after a stop, it goes on where it was.
+    The label of an image is the name of the folder that contains it. Finished batches are kept next to the output until
+    it is complete: an interrupted call resumes where it stopped.
 
     Parameters
     ----------
-    folder : a folder of images, usually one folder a class.
+    folder : a folder of images, usually one folder per class.
     output : the file to write: X (float16 or float32, as the encoder gives), y (names), name (paths below the folder).
     encoder : an ONNX model file, or a callable from (n, height, width, 3) uint8 to (n, d) features.
-    size : (height, width) that images are resized to; by default what the model asks for, 224 x 224 for a callable.
-    batch_size : images read and encoded at once.
-    skip_errors : leave unreadable images out, and name them in the result; otherwise the first one is an error.
+    size : (height, width) that images are resized to; by default what the model expects, 224 x 224 for a callable.
+    batch_size : images read and encoded together.
+    skip_errors : skip unreadable images and list them in the result; otherwise the first one raises an error.
     verbose : above 0, a progress bar on stderr.
 
     Returns
     -------
-    What was wrong with each image that was left out.
+    What was wrong with each image that was skipped.
 
     Examples
     --------
@@ -77,10 +76,10 @@ def embed(
     """
     root, target = Path(folder), Path(output)
     if target.suffix != ".npz" or not target.parent.is_dir():
-        raise ValueError(f"The output must be an .npz file in a folder that is there; got {str(target)!r}.")
+        raise ValueError(f"The output must be an .npz file in an existing folder; got {str(target)!r}.")
     paths = find_images(root)
     if not paths:
-        raise ValueError(f"There are no images below {root}.")
+        raise ValueError(f"There are no images under {root}.")
     images = [ImageFile(path) for path in paths]
     made = embed_images(images, target, encoder, size, batch_size=batch_size, skip_errors=skip_errors, verbose=verbose)
     kept = [paths[number] for number in made.numbers]
@@ -176,9 +175,9 @@ def _features(model: Encoder, images: list[Array]) -> Array:
         return np.empty((0, 0), np.float32)
     features = np.asarray(model(np.stack(images)))
     if features.ndim != 2 or len(features) != len(images):
-        raise ValueError(f"The encoder must give (n, d) features for n = {len(images)} images, got {features.shape}.")
+        raise ValueError(f"The encoder must return (n, d) features for n = {len(images)} images, got {features.shape}.")
     if not np.isfinite(features).all():
-        raise ValueError("The encoder gave features that are not finite.")
+        raise ValueError("The encoder returned features that are not finite.")
     return features
 
 

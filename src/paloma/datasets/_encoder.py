@@ -3,16 +3,14 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._optional import optional
+from .._typing import Array
 
 __all__ = ["Encoder", "OnnxEncoder"]
 
-Array = NDArray[Any]
 # (n, height, width, 3) uint8 -> (n, d) features
 Encoder = Callable[[Array], Array]
 
@@ -26,8 +24,8 @@ class OnnxEncoder:
     Parameters
     ----------
     path : the model file.
-    size : (height, width) of its input; by default what the model says, 224 x 224 where it leaves that open.
-    mean, spread : pixel values from 0 to 1 are normalised as (pixel - mean) / spread before they enter.
+    size : (height, width) of its input; by default what the model declares, 224 x 224 if it declares none.
+    mean, spread : pixel values from 0 to 1 are normalized as (pixel - mean) / spread before they enter.
     output : name of the output to take; by default the first. Feature maps (n, d, h, w) are averaged over h and w.
     """
 
@@ -42,7 +40,7 @@ class OnnxEncoder:
     ) -> None:
         runtime = optional("onnxruntime", "images")
         if not Path(path).is_file():
-            raise FileNotFoundError(f"The encoder {str(path)!r} is not there.")
+            raise FileNotFoundError(f"The encoder {str(path)!r} does not exist.")
         options = runtime.SessionOptions()
         options.log_severity_level = 3
         try:

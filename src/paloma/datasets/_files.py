@@ -21,7 +21,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Bunch:
     Parameters
     ----------
     name : str
-        ``"letters"`` (embedded), ``"digits"`` (scikit-learn's), or a file of the folder ``data_home``: its
+        ``"letters"`` (bundled), ``"digits"`` (scikit-learn's), or a file in the folder ``data_home``: its
         stem, or the part of its stem before the first ``_`` (``"pets"`` finds ``pets_resnet.npz``).
     data_home : path, optional
         A folder of ``.npz`` files with arrays ``X`` (n, d) and ``y`` (n,); by default the folder that the
@@ -45,7 +45,7 @@ def load(name: str, data_home: str | os.PathLike[str] | None = None) -> Bunch:
 
 
 def _folder(data_home: str | os.PathLike[str] | None) -> Path | None:
-    """Return the folder to look in, None where the user named none."""
+    """Return the folder to look in, None if the user named none."""
     home = data_home if data_home is not None else os.environ.get("PALOMA_DATA")
     if not home:
         return None
@@ -65,10 +65,10 @@ def _find(name: str, folder: Path | None) -> Path:
         return matches[0]
     if matches:
         stems = ", ".join(path.stem for path in matches)
-        raise ValueError(f"The data set name {name!r} is ambiguous; give one of: {stems}.")
+        raise ValueError(f"The data set name {name!r} is ambiguous; use one of: {stems}.")
     known = ", ".join([*BUILT_IN, *(path.stem for path in paths)])
     where = f"looked in {folder}" if folder else "set PALOMA_DATA or data_home to a folder of .npz files for more"
-    raise ValueError(f"Unknown data set {name!r}; known are: {known} ({where}).")
+    raise ValueError(f"Unknown data set {name!r}; choose from: {known} ({where}).")
 
 
 def _read(path: Path) -> Bunch:
@@ -80,10 +80,10 @@ def _read(path: Path) -> Bunch:
         raise ValueError(f"{path} is not an .npz file of plain arrays: {error}") from error
     missing = [key for key in ("X", "y") if key not in arrays]
     if missing:
-        raise ValueError(f"{path} must hold the arrays X and y; missing: {', '.join(missing)}.")
+        raise ValueError(f"{path} must contain the arrays X and y; missing: {', '.join(missing)}.")
     X, y = arrays.pop("X"), arrays.pop("y")
     if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise ValueError(f"{path} must hold X (n, d) and y (n,); got shapes {X.shape} and {y.shape}.")
+        raise ValueError(f"{path} must contain X (n, d) and y (n,); got shapes {X.shape} and {y.shape}.")
     return Bunch(data=_as_float(X), target=y, **arrays)
 
 

@@ -5,20 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._optional import optional
+from .._typing import Array
 
 __all__ = ["ImageError", "find_images", "read_image"]
 
-Array = NDArray[Any]
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".gif", ".pgm", ".ppm", ".tif", ".tiff", ".webp"}
 MAX_PIXELS = 64_000_000
 
 
 class ImageError(ValueError):
-    """A file that is no readable image, or one too large to be decoded."""
+    """A file that is not a readable image, or one too large to be decoded."""
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -30,8 +29,8 @@ def find_images(folder: Path) -> list[Path]:
     return sorted(visible, key=lambda path: path.relative_to(folder).as_posix())
 
 
-def read_image(path: Path, size: tuple[int, int] | None = None, *, grey: bool = False) -> Array:
-    """Pixels as uint8, (height, width, 3), or (height, width) where `grey`; resized to (height, width) `size`.
+def read_image(path: Path, size: tuple[int, int] | None = None, *, gray: bool = False) -> Array:
+    """Pixels as uint8, (height, width, 3), or (height, width) if `gray`; resized to (height, width) `size`.
 
     The size in the header is checked before anything is decoded: more than 64 million pixels are refused.
     """
@@ -41,9 +40,9 @@ def read_image(path: Path, size: tuple[int, int] | None = None, *, grey: bool = 
             warnings.simplefilter("ignore")  # Pillow's own limit; ours is checked below
             with image.open(path) as opened:
                 if opened.width * opened.height > MAX_PIXELS:
-                    raise ImageError(f"{path}: {opened.width} x {opened.height} pixels are more than the "
-                                     f"{MAX_PIXELS:,} that are decoded.")  # fmt: skip
-                return resized(opened.convert("L" if grey else "RGB"), size)
+                    raise ImageError(f"{path}: {opened.width} x {opened.height} pixels exceed the limit of "
+                                     f"{MAX_PIXELS:,}.")  # fmt: skip
+                return resized(opened.convert("L" if gray else "RGB"), size)
     except ImageError:
         raise
     except Exception as error:  # Pillow raises nearly anything on damaged files

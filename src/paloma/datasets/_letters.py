@@ -1,4 +1,4 @@
-"""The embedded UCI Letter Recognition data; letters.md beside it says where it comes from."""
+"""The bundled UCI Letter Recognition data; letters.md next to it says where it comes from."""
 
 from importlib.resources import files
 from typing import Any

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import Array
 from ._archives import unpacked
 from ._embed import Encoder, Image, ImageArray, ImageFile, embed_images, save
 from ._images import find_images, read_image
 
 __all__ = ["KNOWN", "prepare"]
 
-Array = NDArray[Any]
 Arrays = dict[str, Array]
 
 
@@ -47,7 +46,7 @@ class Encode:
     def __call__(self, images: Sequence[Image]) -> tuple[Array, Array]:
         """Features of images, and the numbers of those that could be read."""
         if self.encoder is None:
-            raise ValueError(f"{self.name} is a set of photographs: give an encoder, e.g. --encoder model.onnx.")
+            raise ValueError(f"{self.name} is a set of photographs: pass an encoder, e.g. --encoder model.onnx.")
         made = embed_images(images, self.target, self.encoder, **self.options)
         return made.features, made.numbers
 
@@ -65,17 +64,17 @@ def prepare(
     skip_errors: bool = False,
     verbose: int = 0,
 ) -> Path:
-    """Turn the archives of a data set, as they are downloaded, into the ``.npz`` file that `load` reads.
+    """Convert the downloaded archives of a data set into the ``.npz`` file that `load` reads.
 
     Parameters
     ----------
     name : "letters", "yaleb", "caltech101", "caltech256", "cifar10", "pets" or "cub200".
-    folder : holds the official files, packed or unpacked.
-    data_home : where the file goes; by default the folder that PALOMA_DATA names.
+    folder : contains the official files, packed or unpacked.
+    data_home : output folder; by default the one that PALOMA_DATA names.
     encoder : for sets of photographs, an ONNX model file or a callable from pixels to features (see `embed`).
         CIFAR10 keeps its pixels without one.
-    check : refuse what differs from the paper's Table 1 in rows, classes or columns. False takes whatever is there.
-    skip_errors : leave unreadable images out; they are then missing in the check.
+    check : refuse data that differs from the paper's Table 1 in rows, classes, or columns. False accepts anything.
+    skip_errors : skip unreadable images; the check then counts them as missing.
     verbose : above 0, a progress bar while images are encoded.
 
     Returns
@@ -83,10 +82,10 @@ def prepare(
     The file written.
     """
     if name not in KNOWN:
-        raise ValueError(f"Unknown data set {name!r}; known are: {', '.join(KNOWN)}.")
+        raise ValueError(f"Unknown data set {name!r}; choose from: {', '.join(KNOWN)}.")
     home = data_home if data_home is not None else os.environ.get("PALOMA_DATA")
     if not home or not Path(home).is_dir():
-        raise FileNotFoundError("Give data_home, or set PALOMA_DATA, to a folder that is there: the file goes into it.")
+        raise FileNotFoundError("Set data_home or PALOMA_DATA to an existing folder for the output file.")
     source, target = KNOWN[name], Path(home) / f"{name}.npz"
 
     encode = Encode(name, target, encoder, skip_errors=skip_errors, verbose=verbose)
@@ -105,14 +104,14 @@ def _check(name: str, arrays: Arrays, expected: Expected) -> None:
     wrong = [f"{what} {got:,} instead of {want:,}" for what, (got, want) in found.items() if got != want]
     if wrong:
         raise ValueError(f"{name} differs from Table 1 of the paper: {'; '.join(wrong)}. Is the download complete? "
-                         "check=False (--no-check) takes it as it is.")  # fmt: skip
+                         "check=False (--no-check) accepts it anyway.")  # fmt: skip
 
 
 def _one(root: Path, pattern: str, hint: str) -> Path:
     """The one file or folder of this name below the root."""
     found = sorted(root.rglob(pattern))
     if not found:
-        raise FileNotFoundError(f"There is no {pattern} in the folder given: {hint}.")
+        raise FileNotFoundError(f"There is no {pattern} in the given folder: {hint}.")
     return found[0]
 
 
@@ -123,19 +122,19 @@ def _letters(root: Path, encode: Encode) -> Arrays:
 
 
 def _yaleb(root: Path, encode: Encode) -> Arrays:
-    """A MATLAB file with fea and gnd, or one folder of .pgm images a person, brought to 32 x 32."""
+    """A MATLAB file with fea and gnd, or one folder of .pgm images per person, brought to 32 x 32."""
     files = sorted(root.rglob("*.mat"))
     if files:
         from scipy.io import loadmat
 
         content = loadmat(files[0])
         if not {"fea", "gnd"} <= set(content):
-            raise ValueError(f"{files[0].name} must hold fea and gnd, as the 32 x 32 file of Extended Yale B does.")
+            raise ValueError(f"{files[0].name} must contain fea and gnd, like the 32 x 32 file of Extended Yale B.")
         return {"X": content["fea"].astype(np.uint8), "y": content["gnd"].ravel().astype(np.int64)}
     paths = [path for path in find_images(root) if path.suffix == ".pgm" and "Ambient" not in path.name]
     if not paths:
         raise FileNotFoundError(f"There is neither a .mat nor a .pgm file: {KNOWN['yaleb'].hint}.")
-    pixels = [read_image(path, (32, 32), grey=True).ravel(order="F") for path in paths]
+    pixels = [read_image(path, (32, 32), gray=True).ravel(order="F") for path in paths]
     return {"X": np.stack(pixels), "y": np.array([path.parent.name for path in paths])}
 
 
@@ -178,7 +177,7 @@ class _PlainUnpickler(pickle.Unpickler):
             ("_codecs", "encode"),
         }:
             return super().find_class(module.replace("numpy.core", "numpy._core"), name)
-        raise ValueError(f"holds {module}.{name}, which no batch of CIFAR10 does")
+        raise ValueError(f"contains {module}.{name}, which no CIFAR10 batch does")
 
 
 def _cifar_batch(path: Path) -> tuple[Array, Array]:
@@ -187,7 +186,7 @@ def _cifar_batch(path: Path) -> tuple[Array, Array]:
             batch = _PlainUnpickler(file, encoding="bytes").load()
         return np.asarray(batch[b"data"], np.uint8), np.asarray(batch[b"labels"], np.int64)
     except (ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
-        raise ValueError(f"{path.name} is not a batch of CIFAR10's python version: {error}") from error
+        raise ValueError(f"{path.name} is not a batch of the Python version of CIFAR10: {error}") from error
 
 
 def _pets(root: Path, encode: Encode) -> Arrays:

@@ -24,7 +24,7 @@ class Checkpoint:
         self.fingerprint = fingerprint
 
     def read(self, start: Any) -> State:
-        """Where to go on: the last round in the file, or the start; a file of another fit is refused."""
+        """Where to resume: the last round in the file, or the start; a file of another fit is refused."""
         if self.path is None or not self.path.exists():
             return State(start, [])
         learner = load(self.path)
@@ -32,7 +32,8 @@ class Checkpoint:
         other = [name for name, value in self.fingerprint.items() if found.get(name) != value]
         if other:
             raise ValueError(
-                f"{self.path} holds rounds of another fit ({', '.join(other)}). Give another path, or remove it."
+                f"{self.path} contains rounds of another fit ({', '.join(other)}). Choose another path, or delete the "
+                "file."
             )
         return State(learner, vars(learner).pop("rounds_"))
 

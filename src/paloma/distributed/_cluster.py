@@ -1,4 +1,4 @@
-"""A client for a scheduler that runs elsewhere, or for a local cluster that nobody else can reach."""
+"""A client for a scheduler that runs elsewhere, or for a local cluster that no one else can reach."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,15 +28,15 @@ def connected(
     tls_key: str | Path | None = None,
     timeout: float = 10.0,
 ) -> Iterator[Any]:
-    """A client while the block runs: of the scheduler at an address, or of a cluster of processes on this machine.
+    """A client while the block runs: of the scheduler at an address, or of a local cluster of processes.
 
     Parameters
     ----------
     scheduler : address, e.g. ``"tcp://10.0.0.5:8786"`` or ``"tls://..."``
     workers : int
-        Without a scheduler: processes to start here, one thread each, bound to the loopback interface.
+        Without a scheduler: number of local processes to start, one thread each, bound to the loopback interface.
     memory : str
-        Limit of each such process, e.g. ``"1GB"``.
+        Memory limit of each such process, e.g. ``"1GB"``.
     dashboard : bool
         Whether the local cluster serves Dask's dashboard, on the loopback interface as well.
     tls_ca, tls_cert, tls_key : paths
@@ -54,7 +54,7 @@ def connected(
     ConnectionError: No Dask scheduler answers at tcp://127.0.0.1:9 within 0.5 s...
     """
     if (scheduler is None) == (workers is None):
-        raise ValueError("Give the address of a scheduler, or a number of workers to start here.")
+        raise ValueError("Pass the address of a scheduler, or the number of workers to start on this machine.")
     distributed = optional("distributed", "dask")
     if scheduler is not None:
         security = _security(distributed, tls_ca, tls_cert, tls_key)

@@ -1,19 +1,18 @@
-"""Search among items that no worker holds whole: each chunk is searched by itself, the results are merged."""
+"""Search among items that no single worker holds: each chunk is searched separately, and the results are merged."""
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._partitions import merged
-from .._search import items_of, majority
-from ..estimators.base import Learner
+from .._search.voting import majority
+from .._training.partitions import merged
+from .._typing import Array
+from ..estimators import bare_learner, measure_of, reader_of
 from ._runner import later, reduced, runner
 from ._shards import read, shards_of
-
-Array = NDArray[Any]
 
 
 class PartitionedIndex:
@@ -24,14 +23,14 @@ class PartitionedIndex:
     metric : fitted learner
     X : Dask array or dataframe, path of a .npy file, a memory map, Parquet; see `paloma.distributed.fit`
     y : classes of the items, of the same kind; None: items without a class, which the shared part scores
-        Rows that the metric takes as unlabelled are no items.
+        Rows that the metric treats as unlabeled are not items.
     client : dask.distributed.Client, optional
-        None is the current client if there is one, else this process.
+        None uses the current client if there is one, otherwise this process.
     keep : bool
-        Hold the items and their images under the metric in the workers' memory, twice the size of X, so that many
-        searches read and map them once. Otherwise each search reads them anew and holds one chunk a worker.
+        Keep the items and their images under the metric in the workers' memory, twice the size of X, so that repeated
+        searches read and map them only once. Otherwise each search reads them again and holds one chunk per worker.
     shard_rows : int
-        Rows a chunk where X is a .npy file.
+        Rows per chunk if X is a .npy file.
 
     Examples
     --------
@@ -52,13 +51,11 @@ class PartitionedIndex:
     def __init__(
         self, metric: Any, X: Any, y: Any = None, *, client: Any = None, keep: bool = False, shard_rows: int = 65_536
     ) -> None:
-        learner = getattr(metric, "estimator", metric)
-        if not isinstance(learner, Learner):
-            raise TypeError(f"metric must be a fitted paloma learner, got {type(metric).__name__}.")
+        learner = bare_learner(metric)
         check_is_fitted(learner)
         check.check_count("shard_rows", shard_rows)
         self._learner, self._runner = learner, runner(client)
-        shards = shards_of(X, y, shard_rows, labelled=False)
+        shards = shards_of(X, y, shard_rows, labeled=False)
         self._metric = self._runner.place(learner)
         tasks = [later(_about, self._metric, pair, k) for k, pair in enumerate(shards)]
         about = self._runner.fetch(self._runner.run(tasks))
@@ -73,19 +70,19 @@ class PartitionedIndex:
     def search(self, Q: ArrayLike, k: int) -> tuple[Array, Array]:
         """The k nearest items of each query: distances (for a similarity learner: scores), and row numbers of X."""
         values, numbers, _ = self._search(Q, k)
-        return (np.sqrt(np.maximum(values, 0.0)) if self._learner._measure.symmetric else -values), numbers
+        return measure_of(self._learner).visible(values), numbers
 
     def predict(self, Q: ArrayLike, n_neighbors: int = 3) -> Array:
-        """Class of each query by the vote of its nearest items; a tie goes to the nearest among the tied."""
+        """Class of each query by the vote of its nearest items; a tie goes to the nearest of the tied items."""
         if self.classes_ is None:
-            raise ValueError("The items have no classes: give y to predict.")
+            raise ValueError("The items have no classes: pass y in order to predict.")
         return self.classes_[majority(self._search(Q, n_neighbors)[2])]
 
     def _search(self, Q: ArrayLike, k: int) -> tuple[Array, Array, Array]:
         check.check_count("k", k)
         if k > self.n_items:
             raise ValueError(f"k={k} is more than the {self.n_items} items of the index.")
-        queries = self._runner.place(self._learner._rows(Q))
+        queries = self._runner.place(reader_of(self._learner).rows(Q))
         parts = [
             later(_search_one, items, first, self.classes_, queries, k)
             for items, first in zip(self._items, self._firsts, strict=True)
@@ -96,20 +93,20 @@ class PartitionedIndex:
 def _about(learner: Any, pair: Any, number: int) -> tuple[int, int, Array]:
     """How many rows and items a chunk has, and the items' classes."""
     rows = read(learner, pair, number)
-    labels = rows.y if pair[1] is None else learner._labelled(rows.y)
+    labels = rows.y if pair[1] is None else reader_of(learner).labeled(rows.y)
     return rows.X.shape[0], len(labels), np.unique(labels)
 
 
 def _items(learner: Any, pair: Any, number: int) -> tuple[Any, Array, Array]:
     """A chunk of items under the metric, their labels, and where they are in the chunk."""
-    rows = read(learner, pair, number, learner._model.dtype)
+    reader = reader_of(learner)
+    rows = read(learner, pair, number, reader.dtype)
     X, y, places = rows.X, rows.y, np.arange(rows.X.shape[0])
-    labelled = pair[1] is not None
-    if labelled and learner.unlabeled is not None:
-        places = np.flatnonzero(y != learner.unlabeled)
+    labeled = pair[1] is not None
+    if labeled and reader.unlabeled is not None:
+        places = np.flatnonzero(y != reader.unlabeled)
         X, y = X[places], y[places]
-    candidates = learner._candidates(X, y if labelled else None, "rows of X")
-    return items_of(learner._metric(), X, candidates), y, places
+    return reader.items(X, reader.candidates(X, y if labeled else None)), y, places
 
 
 def _search_one(held: Any, first: int, classes: Array | None, Q: Any, k: int) -> tuple[Array, Array, Array]:

@@ -4,17 +4,15 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _validation as check
-from .._partitions import centre_of, spread
-from ..estimators import L2ODML
+from .._training.partitions import center_of, spread
+from .._typing import Array
+from ..estimators import L2ODML, settings_of
 from . import _plan as plan
 from ._runner import later, runner
 from ._shards import shards_of
 from ._survey import Survey
-
-Array = NDArray[Any]
 
 
 def targets_impostors(
@@ -28,9 +26,9 @@ def targets_impostors(
     client: Any = None,
     shard_rows: int = 65_536,
 ) -> Array:
-    """`paloma.triplets.targets_impostors` of rows in many chunks: the same triplets, but for ties.
+    """`paloma.triplets.targets_impostors` of rows in many chunks: the same triplets, except for ties.
 
-    Every chunk looks for its rows' neighbours in every other one, and the nearest of all are kept: the work is that of
+    Every chunk looks for its rows' neighbors in every other one, and the nearest of all are kept: the work is that of
     one machine, n^2 d, divided among the workers. X and y are as in `paloma.distributed.fit`.
 
     Returns
@@ -48,7 +46,7 @@ def targets_impostors(
     """
     # a learner that takes dense rows and sparse ones carries the settings
     learner = L2ODML(n_targets=n_targets, n_impostors=n_impostors, impostor_margin=impostor_margin)
-    learner._parts()
+    settings_of(learner)
     survey = Survey.of(learner, runner(client), shards_of(X, y, shard_rows), 0.0)
     near = survey.fetch([later(plan.near_of, one) for one in _wanted(survey)])
     tables = [np.concatenate(each) for each in zip(*(vars(one).values() for one in near), strict=True)]
@@ -56,19 +54,19 @@ def targets_impostors(
 
 
 def plans_within(survey: Survey) -> list[Any]:
-    """Neighbours among the rows of each shard."""
+    """Neighbors among the rows of each shard."""
     lone = [k for k, one in enumerate(survey.about) if one.n and len(one.classes) < 2]
     if lone:
         warnings.warn(
-            f"{len(lone)} of {len(survey.about)} partitions hold one class, the first is partition {lone[0]}: with "
-            "mining='within' their rows give no triplets. Shuffle the rows, or pass mining='across'.",
+            f"{len(lone)} of {len(survey.about)} partitions contain only one class, the first of them is partition "
+            f"{lone[0]}: with mining='within' their rows form no triplets. Shuffle the rows, or pass mining='across'.",
             UserWarning,
         )
     return survey.run([later(plan.plan_within, survey.learner, *one) for one in survey.each])
 
 
 def plans_across(survey: Survey) -> list[Any]:
-    """Neighbours over all shards, with the rows that each shard needs of the others."""
+    """Neighbors over all shards, with the rows that each shard needs of the others."""
     each, wanted = survey.each, _wanted(survey)
     asked = [later(plan.numbers_of, one) for one in wanted]
     lent = [later(plan.lend, survey.learner, *one, asked, nout=len(each)) for one in each]
@@ -85,23 +83,23 @@ def _wanted(survey: Survey) -> list[Any]:
     learner, each, about = survey.learner, survey.each, survey.about
     total = np.sum([one.total for one in about if one.n], axis=0)
     n = int(sum(one.counts.sum() for one in about))
-    centre = centre_of(total, n, survey.jobs[0].dtype, survey.first.sparse)
+    center = center_of(total, n, survey.jobs[0].dtype, survey.first.sparse)
     looks = []
     for pair, job in each:
         found: Any = None
         for other, theirs in each:
-            found = later(plan.look, learner, found, pair, (job, theirs), other, centre)
+            found = later(plan.look, learner, found, pair, (job, theirs), other, center)
         looks.append(found)
     looks = survey.run(looks)
     norms, totals, counts = zip(*survey.fetch([later(plan.sums_of, one) for one in looks]), strict=True)
-    slack = learner.impostor_margin * spread(list(norms), list(totals), sum(counts), centre)
+    slack = learner.impostor_margin * spread(list(norms), list(totals), sum(counts), center)
     return survey.run([later(plan.want, learner, *one, found, slack) for one, found in zip(each, looks, strict=True)])
 
 
 def check_formed(survey: Survey, n_triplets: int, across: bool) -> None:
     """Refuse data that give no triplet at all."""
     if not n_triplets:
-        advice = "" if across else " Each sees its own rows only: shuffle them, or pass mining='across'."
+        advice = "" if across else " Each sees only its own rows: shuffle them, or pass mining='across'."
         raise ValueError(
             f"{check.name_of(survey.learner)}: no triplet was formed in any of {len(survey.about)} partitions.{advice}"
         )

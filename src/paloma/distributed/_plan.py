@@ -1,4 +1,4 @@
-"""What is settled before the first round: what the shards hold, which rows are held out, who is near whom.
+"""What is decided before the first round: what the shards contain, which rows are held out, who is near whom.
 
 Everything here runs on workers and calls the learner, `paloma.triplets` or `paloma._partitions`.
 """
@@ -9,15 +9,15 @@ from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from .._locality import FREE, Labels
-from .._partitions import Found, Partition, meet, total_of
-from .._representation.journal import stacked
-from ..triplets import Near, Reservoir
-from ._shards import Rows, read
-
-Array = NDArray[Any]
+from .._core.locality import FREE, Labels
+from .._rows import stacked
+from .._training.mining import Near
+from .._training.partitions import Found, Partition, meet, total_of
+from .._training.reservoir import Reservoir
+from .._typing import Array
+from ..estimators import settings_of
+from ._shards import Rows, bound, read
 
 
 @dataclass
@@ -39,7 +39,7 @@ def describe(learner: Any, pair: Any, number: int) -> About:
     """Check a shard and count what is in it."""
     learner = _fresh(learner)
     rows = read(learner, pair, number)
-    known = learner._labelled(rows.y)
+    known = settings_of(learner).labeled(rows.y)
     classes, counts = np.unique(known, return_counts=True)
     names = getattr(learner, "feature_names_in_", None)
     kept = rows.X if len(known) == len(rows.y) else rows.X[rows.y != learner.unlabeled]
@@ -55,7 +55,7 @@ def _fresh(learner: Any) -> Any:
 
 @dataclass
 class Job:
-    """One shard of one fit: all that its tasks need beside its rows. `first` numbers its rows in the whole data."""
+    """One shard of one fit: all that its tasks need besides its rows. `first` numbers its rows in the whole data."""
 
     number: int
     first: int
@@ -81,7 +81,7 @@ def rows_of(learner: Any, pair: Any, job: Job) -> tuple[Rows, Array]:
 
 
 def held_out(learner: Any, pair: Any, job: Job) -> tuple[Any, Array]:
-    """The labelled rows among those kept back."""
+    """The labeled rows among those kept back."""
     rows = read(learner, pair, job.number, job.dtype)
     kept = job.held(len(rows.y))
     kept = kept[np.isin(rows.y[kept], job.labels.labels)]
@@ -95,7 +95,7 @@ def together(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
 
 
 def reservoir_of(learner: Any, pair: Any, job: Job) -> Reservoir:
-    """A sample of each class of a shard, for learning that goes on later."""
+    """A sample of each class of a shard, for learning that continues later."""
     rows, codes = rows_of(learner, pair, job)
     known = np.flatnonzero(codes != FREE)
     out = Reservoir(learner.reservoir_size, window=learner.memory == "window")
@@ -108,7 +108,7 @@ def reservoir_of(learner: Any, pair: Any, job: Job) -> Reservoir:
 
 @dataclass
 class Plan:
-    """Neighbours of a shard's rows, numbered in the shard's pool: its own rows, then those that others lent it."""
+    """Neighbors of a shard's rows, numbered in the shard's pool: its own rows, then those that others lent it."""
 
     near: Near
     scale: Any
@@ -121,7 +121,7 @@ class Plan:
     @classmethod
     def of(cls, learner: Any, near: Near, pool: Any, summary: Any = None, **lent: Any) -> "Plan":
         mined = near.mined()
-        scale = learner._scale_of(pool, mined.triplets)
+        scale = bound(learner).scale_of(pool, mined.triplets)
         tables = Near(*(a.astype(np.int32) for a in (near.anchors, near.targets, near.impostors)))
         return cls(tables, scale, len(mined.triplets), summary or mined.summary(), **lent)
 
@@ -144,7 +144,8 @@ def plan_within(learner: Any, pair: Any, job: Job) -> Plan:
     if len(np.unique(codes[known])) < 2:
         nobody = np.full((len(known), 1), -1)
         return Plan.of(learner, Near(known, nobody, nobody), rows.X)
-    return Plan.of(learner, learner._near(learner._mining_rows(rows.X), codes), rows.X)
+    settings = bound(learner)
+    return Plan.of(learner, settings.near(settings.mining_rows(rows.X), codes), rows.X)
 
 
 def partition(learner: Any, pair: Any, job: Job) -> Partition:
@@ -152,26 +153,26 @@ def partition(learner: Any, pair: Any, job: Job) -> Partition:
     rows, codes = rows_of(learner, pair, job)
     known = np.flatnonzero(codes != FREE)
     X = rows.X if len(known) == len(codes) else rows.X[known]
-    return Partition(learner._mining_rows(X), codes[known], job.first + known)
+    return Partition(bound(learner).mining_rows(X), codes[known], job.first + known)
 
 
-def look(learner: Any, found: Found | None, own: Any, jobs: tuple[Job, Job], other: Any, centre: Any) -> Found:
-    """Let a shard look for neighbours in another one, or in itself."""
+def look(learner: Any, found: Found | None, own: Any, jobs: tuple[Job, Job], other: Any, center: Any) -> Found:
+    """Let a shard look for neighbors in another one, or in itself."""
     mine = partition(learner, own, jobs[0])
     theirs = mine if jobs[0].number == jobs[1].number else partition(learner, other, jobs[1])
     if found is None:
         found = Found.nothing(len(mine.codes), learner.n_targets, learner.n_impostors)
-    return meet(found, mine, theirs, centre)
+    return meet(found, mine, theirs, center)
 
 
 def sums_of(found: Found) -> tuple[float, Any, int]:
-    """Squared norms of a shard's rows about the centre, and the rows, added up; and how many rows there are."""
+    """Squared norms of a shard's rows about the center, and the rows, added up; and how many rows there are."""
     return found.norms, found.total, len(found.targets[0])
 
 
 @dataclass
 class Wanted:
-    """Neighbours by number in the whole data, and the numbers of those that lie in other shards."""
+    """Neighbors by number in the whole data, and the numbers of those that lie in other shards."""
 
     near: Near
     numbers: Array
@@ -179,7 +180,7 @@ class Wanted:
 
 
 def want(learner: Any, pair: Any, job: Job, found: Found, slack: float) -> Wanted:
-    """Who the neighbours of a shard's rows are, once all shards were looked at."""
+    """Who the neighbors of a shard's rows are, once all shards were looked at."""
     mine = partition(learner, pair, job)
     near = found.near(mine.numbers, slack)
     usable = ~((near.targets < 0).all(axis=1) | (near.impostors < 0).all(axis=1))
@@ -207,7 +208,7 @@ def lend(learner: Any, pair: Any, job: Job, wanted: list[Array]) -> list[Any]:
 
 
 def plan_across(learner: Any, pair: Any, job: Job, wanted: Wanted, lent: list[Any]) -> Plan:
-    """Neighbours over all shards, and the rows of other shards that they are."""
+    """Neighbors over all shards, and the rows of other shards that they are."""
     rows, _ = rows_of(learner, pair, job)
     n, lent = rows.X.shape[0], [part for part in lent if len(part[1])]
     numbers = np.concatenate([job.first + np.arange(n), *(part[2] for part in lent)])

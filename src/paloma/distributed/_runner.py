@@ -50,7 +50,7 @@ class Here:
         return value
 
     def kept(self, shards: list[Any], n_bytes: int) -> list[Any]:
-        """Shards are read anew each time: this process holds one."""
+        """Shards are read again each time: this process holds one."""
         return shards
 
 

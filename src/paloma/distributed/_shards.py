@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .. import _validation as check
-from .._locality import FREE
+from .._core.locality import FREE
 from .._optional import optional
+from .._training.settings import Settings
+from .._typing import Array
+from ..estimators import settings_of
 
-Array = NDArray[Any]
 PARQUET_PIECE = "64MiB"
 
 
@@ -31,8 +32,8 @@ class File:
     def of(cls, array: Any) -> "File":
         if not isinstance(array.base, mmap.mmap) or not array.flags.c_contiguous or not array.filename:
             raise ValueError(
-                "Memory maps and .npy files must be whole and C-ordered: give the path of the file, and write it with "
-                "numpy.save(path, numpy.ascontiguousarray(X))."
+                "Memory maps and .npy files must be whole and C-ordered: pass the path of the file, and write it "
+                "with numpy.save(path, numpy.ascontiguousarray(X))."
             )
         return cls(str(Path(array.filename).resolve()), array.dtype, array.shape, int(array.offset))
 
@@ -41,11 +42,11 @@ class File:
         return np.array(whole[start:stop])
 
 
-def shards_of(X: Any, y: Any, shard_rows: int, labelled: bool = True) -> list[Any]:
+def shards_of(X: Any, y: Any, shard_rows: int, labeled: bool = True) -> list[Any]:
     """One delayed (rows, labels) for each chunk of X, as they are found; without labels the latter may be None."""
     dask = optional("dask", "dask")
-    if y is None and labelled:
-        raise ValueError("paloma.distributed.fit requires y: labels give the triplets.")
+    if y is None and labeled:
+        raise ValueError("paloma.distributed.fit requires y: triplets are formed from labels.")
     X, y = _opened(X), _opened(y)
     if _is_frame(X):
         return _of_frame(X, y)
@@ -60,8 +61,8 @@ def shards_of(X: Any, y: Any, shard_rows: int, labelled: bool = True) -> list[An
         pieces, edges = X.to_delayed().ravel().tolist(), np.cumsum([0, *X.chunks[0]]).tolist()
     else:
         raise TypeError(
-            f"X must be a Dask array or dataframe, or the path of a .npy or Parquet file, got {type(X).__name__}. Rows "
-            "in memory are for the learner's own fit, or wrap them: dask.array.from_array(X, chunks=...)."
+            f"X must be a Dask array or dataframe, or the path of a .npy or Parquet file, got {type(X).__name__}. For "
+            "rows in memory use the learner's own fit, or wrap them: dask.array.from_array(X, chunks=...)."
         )
     pair = dask.delayed(_pair, pure=False)
     return [pair(x, label) for x, label in zip(pieces, _labels(y, edges, len(pieces)), strict=True)]
@@ -83,8 +84,8 @@ def _labels(y: Any, edges: Any, n: int) -> list[Any]:
     else:
         if np.isnan(np.sum(edges)):
             raise ValueError(
-                "X has chunks of unknown size: give y as a Dask array of as many chunks, of a dataframe as the name of "
-                "a column, or call compute_chunk_sizes() on a Dask array X."
+                "X has chunks of unknown size: pass y as a Dask array with the same number of chunks or as the name "
+                "of a dataframe column, or call compute_chunk_sizes() on a Dask array X."
             )
         length = y.shape[0] if isinstance(y, File) else len(y)
         if length != edges[-1]:
@@ -161,9 +162,14 @@ class Rows:
 
     def codes(self, learner: Any, labels: Any, held: Array) -> Array:
         """Class codes; rows without a label, and those held out, are FREE and take no part."""
-        codes = learner._codes(labels, self.y) if len(self.y) else np.empty(0, np.int32)
+        codes = settings_of(learner).codes(labels, self.y) if len(self.y) else np.empty(0, np.int32)
         codes[held] = FREE
         return codes
+
+
+def bound(learner: Any) -> Settings:
+    """The settings of a learner that knows its features."""
+    return settings_of(learner).bound(learner.n_features_in_, getattr(learner, "feature_names_in_", None))
 
 
 def read(learner: Any, pair: tuple[Any, Any], number: int, dtype: Any = None) -> Rows:

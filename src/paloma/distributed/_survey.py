@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from .. import _validation as check
-from .._locality import Labels
+from .._core.locality import Labels
+from ..estimators import settings_of
 from . import _plan as plan
 from ._runner import Here, There, later
 
@@ -25,14 +26,14 @@ class Survey:
 
     @classmethod
     def of(cls, learner: Any, runner: Here | There, shards: list[Any], held_out: float) -> "Survey":
-        """Look at every shard once, with a learner of one's own; shards that the workers have room for stay there."""
+        """Look at every shard once, with a separate learner; shards that the workers have room for stay there."""
         about = runner.fetch(runner.run([later(plan.describe, learner, pair, k) for k, pair in enumerate(shards)]))
         _check_widths(learner, about)
         first = next(one for one in about if one.n)
         learner.n_features_in_ = first.width
         if first.names is not None:
             learner.feature_names_in_ = first.names
-        learner._check_held(first.width)
+        settings_of(learner).bound(first.width, first.names)
         kept = runner.kept(shards, _bytes(about))
         return cls(learner, runner, kept, about, _jobs(learner, about, held_out))
 
@@ -77,7 +78,7 @@ def _check_widths(learner: Any, about: list[plan.About]) -> None:
                 f"Partition {k}: X has {about[k].width} features, but partition {filled[0]} has {first.width}."
             )
         if not np.array_equal(about[k].names, first.names):
-            raise ValueError(f"Partition {k}: its columns have other names than those of partition {filled[0]}.")
+            raise ValueError(f"Partition {k}: its column names differ from those of partition {filled[0]}.")
         if about[k].sparse != first.sparse:
             raise ValueError(f"Partition {k} and partition {filled[0]} differ: one is sparse, the other is not.")
 
@@ -90,7 +91,7 @@ def _jobs(learner: Any, about: list[plan.About], held_out: float) -> list[plan.J
             f"{'' if len(labels) == 1 else 'es'}."
         )
     dtype = np.result_type(*(one.dtype for one in about if one.n))
-    seed = int(learner._generator().integers(np.iinfo(np.int32).max))
+    seed = int(settings_of(learner).generator().integers(np.iinfo(np.int32).max))
     limit = HELD_ROWS // len(about) + 1
     firsts = np.cumsum([0, *(one.n for one in about)]).tolist()
     return [

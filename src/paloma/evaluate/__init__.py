@@ -1,6 +1,6 @@
 """Evaluation: cross-validation over triplets, the protocol of the paper, progressive validation, retrieval."""
 
-from ._methods import Euclid, Learnt, Neighborhood
+from ._methods import Euclid, Learned, Neighborhood
 from ._progressive import Progress, plot_progress, progressive
 from ._protocol import Outcome, PairedTest, Protocol, compare, paired_test, random_split
 from ._retrieval import retrieval
@@ -11,7 +11,7 @@ from ._triplets import cross_validate_triplets
 __all__ = [
     "Candidate",
     "Euclid",
-    "Learnt",
+    "Learned",
     "Neighborhood",
     "Outcome",
     "PairedTest",

@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from time import process_time
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 
-from .._search import majority
+from .._search.voting import majority
+from .._typing import Array
+from ..estimators import measure_of
 from ..estimators.base import Learner
 from ..neighbors import MetricKNeighborsClassifier
 from ._rows import Parts
 from ._search import Candidate, fit_shared, grid
-
-Array = NDArray[Any]
 
 KAPPAS = (0.1, 0.5, 0.8)
 DISTANCE_RATES = (0.001, 0.004, 0.015, 0.06)
@@ -40,21 +39,21 @@ class Method(Protocol):
         """For tables."""
 
     def candidates(self, powers: Sequence[float]) -> list[Candidate]:
-        """Hyper-parameters to choose from, given the powers of the recipe."""
+        """Hyperparameters to choose from, given the powers of the recipe."""
 
     def predict(self, parts: Parts, candidate: Candidate, n_neighbors: int, seed: int) -> Predicted:
         """Learn from the training rows and classify the test rows."""
 
 
 @dataclass(frozen=True)
-class Learnt:
+class Learned:
     """k-NN under a learner of paloma.
 
     Parameters
     ----------
-    learner : unfitted; its C and lam are searched, its other parameters kept.
+    learner : unfitted; its C and lam are searched, its other parameters are kept.
     name : by default that of its class.
-    unit : put `UnitRows` in front of a similarity; False is how the paper used OASIS and LOSL.
+    unit : put `UnitRows` in front of a similarity; False is what the paper does with OASIS and LOSL.
     kappas, rates : values of kappa and C' to search; None: a range that suits the kind of learner.
     """
 
@@ -68,11 +67,11 @@ class Learnt:
         object.__setattr__(self, "name", self.name or type(self.learner).__name__)
 
     def candidates(self, powers: Sequence[float]) -> list[Candidate]:
-        rates = self.rates or (DISTANCE_RATES if self.learner._measure.symmetric else SIMILARITY_RATES)
+        rates = self.rates or (DISTANCE_RATES if measure_of(self.learner).is_distance else SIMILARITY_RATES)
         return grid(powers, self.kappas if hasattr(self.learner, "lam") else (None,), rates)
 
     def predict(self, parts: Parts, candidate: Candidate, n_neighbors: int, seed: int) -> Predicted:
-        train, test = parts.rows(candidate.power, self.unit and not self.learner._measure.symmetric)
+        train, test = parts.rows(candidate.power, self.unit and not measure_of(self.learner).is_distance)
         begin = process_time()
         metric = self.fitted(parts, candidate, seed)
         model = MetricKNeighborsClassifier(metric, n_neighbors=n_neighbors).fit(train, parts.labels)
@@ -82,7 +81,7 @@ class Learnt:
 
     def fitted(self, parts: Parts, candidate: Candidate, seed: int) -> Learner:
         """The learner at a candidate, on the shared triplets of the training rows."""
-        train, _ = parts.rows(candidate.power, self.unit and not self.learner._measure.symmetric)
+        train, _ = parts.rows(candidate.power, self.unit and not measure_of(self.learner).is_distance)
         learner = clone(self.learner).set_params(random_state=seed, **candidate.parameters)
         return fit_shared(learner, train, parts.labels, parts.mined(candidate.power))
 
@@ -108,8 +107,8 @@ class Neighborhood:
 
     Parameters
     ----------
-    max_rows : learn from so many random rows at most; all rows stay candidates of the search.
-    max_iter : iterations of its optimiser.
+    max_rows : learn from at most this many random rows; all rows remain candidates of the search.
+    max_iter : iterations of its optimizer.
     """
 
     name: str = "NCA"
@@ -132,7 +131,7 @@ class Neighborhood:
 
 
 def vote(train: Array, test: Array, labels: Array, n_neighbors: int, seconds: float) -> Predicted:
-    """The vote of the Euclidean neighbours, by the rule of `MetricKNeighborsClassifier`."""
+    """The vote of the Euclidean neighbors, by the rule of `MetricKNeighborsClassifier`."""
     begin = process_time()
     near = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(train)
     ids = near.kneighbors(test, return_distance=False)

@@ -1,28 +1,27 @@
-"""Progressive validation: every batch is predicted before it is learnt."""
+"""Progressive validation: every batch is predicted before it is learned."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .. import _validation as check
 from .._optional import optional
 from .._progress import progress
-from ..estimators.base import Learner
+from .._typing import Array
+from ..estimators import is_learner, tallies_of
 from ..neighbors.reservoir import shares
-
-Array = NDArray[Any]
 
 
 @dataclass
 class Progress:
-    """Counts of a progressive validation, a row a batch and a column a class of `classes`.
+    """Counts of a progressive validation, one row per batch and one column per class of `classes`.
 
-    rows, right : rows of the class in the batch, and how many of them were predicted right before being learnt.
+    rows, right : rows of the class in the batch, and how many of them were predicted right before being learned.
     triplets, ranked, loss : triplets of the class that the batch gave, how many were ranked right, and the sum of
         their losses, each before its own step.
     """
@@ -69,18 +68,18 @@ def progressive(
     estimator: Any, X: ArrayLike | Iterable[Any], y: ArrayLike | None = None, *, batch_size: int = 20,
     n_neighbors: int = 3, verbose: int = 0,
 ) -> Progress:  # fmt: skip
-    """Predict each batch of a stream, then learn it: how well a model does while it learns.
+    """Predict each batch of a stream, then learn it: how well a model performs while it learns.
 
-    A learner predicts by the vote of the rows it remembers (`reservoir_size` a class), each under the metric of its
-    class. Before the first row is learnt, and for classes not met yet, a prediction counts as wrong.
+    A learner predicts by the vote of the rows it remembers (`reservoir_size` per class), each under the metric of its
+    class. Before the first row is learned, and for classes not seen yet, a prediction counts as wrong.
 
     Parameters
     ----------
     estimator : learner, or classifier with `partial_fit` and `predict`
-        Learns the stream itself, from where it stands; it is not cloned. A classifier has no triplets to count, and is
-        told the classes of y at its first batch (of batches given one by one, those of the first).
-    X, y : rows and labels in their order; or X alone, an iterable of (rows, labels), one pair a batch.
-    batch_size : rows that are predicted, and then learnt, at once.
+        Learns the stream itself, starting from its current state; it is not cloned. A classifier has no triplets to
+        count, and is told the classes of y at its first batch (if batches are given one by one, those of the first).
+    X, y : rows and labels in their order; or X alone, an iterable of (rows, labels), one pair per batch.
+    batch_size : rows that are predicted and then learned together.
     n_neighbors : rows that vote.
     verbose : above 0, a progress bar on stderr.
 
@@ -123,7 +122,7 @@ def plot_progress(
     result: Progress, what: str = "accuracy", *, window: int = 20, by_class: bool = False, label: str | None = None,
     ax: Any = None,
 ) -> Any:  # fmt: skip
-    """Plot accuracy, triplet accuracy or loss over time, for all rows or a line a class; returns the axes.
+    """Plot accuracy, triplet accuracy or loss over time, for all rows or one line per class; returns the axes.
 
     Needs matplotlib: ``pip install 'paloma[plot]'``.
     """
@@ -139,7 +138,7 @@ def plot_progress(
 def _batches(X: Any, y: Any, size: int) -> Iterator[tuple[Any, Array]]:
     if y is None:
         if hasattr(X, "shape"):
-            raise TypeError("progressive: give the labels y of these rows, or X as an iterable of (rows, labels).")
+            raise TypeError("progressive: pass the labels y of these rows, or X as an iterable of (rows, labels).")
         for rows, labels in X:
             yield rows, np.asarray(labels)
         return
@@ -153,7 +152,7 @@ def _batches(X: Any, y: Any, size: int) -> Iterator[tuple[Any, Array]]:
 def _test_then_train(estimator: Any, X: Any, y: Array, k: int, classes: Array | None) -> dict[Any, Array]:
     """One batch: for each label, rows, rows right, triplets, triplets right, sum of losses."""
     predicted, before = _predicted(estimator, X, len(y), k), _sums(estimator)
-    if isinstance(estimator, Learner):
+    if is_learner(estimator):
         estimator.partial_fit(X, y)
     else:
         told = {} if hasattr(estimator, "classes_") else {"classes": np.unique(y) if classes is None else classes}
@@ -171,9 +170,9 @@ def _test_then_train(estimator: Any, X: Any, y: Array, k: int, classes: Array | 
 
 
 def _predicted(estimator: Any, X: Any, n: int, k: int) -> Array:
-    """Predicted labels; None where nothing has been learnt yet."""
+    """Predicted labels; None if nothing has been learned yet."""
     out = np.full(n, None, object)
-    if not isinstance(estimator, Learner):
+    if not is_learner(estimator):
         return np.asarray(estimator.predict(X), object) if hasattr(estimator, "classes_") else out
     if estimator.__sklearn_is_fitted__():
         labels, votes = shares(estimator, X, k)
@@ -184,10 +183,7 @@ def _predicted(estimator: Any, X: Any, n: int, k: int) -> Array:
 
 def _sums(estimator: Any) -> dict[Any, Array]:
     """For each label, triplets, triplets ranked right and losses so far."""
-    if not isinstance(estimator, Learner) or not estimator.__sklearn_is_fitted__():
-        return {}
-    labels = estimator._model.labels
-    return dict(zip(labels.labels.tolist(), estimator._model.drift.table(np.arange(len(labels)))[:, :3], strict=True))
+    return tallies_of(estimator) if is_learner(estimator) and estimator.__sklearn_is_fitted__() else {}
 
 
 def _rolling(values: Array, window: int) -> Array:

@@ -6,16 +6,16 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
+from .._typing import Array
+from ..estimators import is_learner
 from ..estimators.base import Learner
-from ._methods import Learnt, Method
+from ._methods import Learned, Method
 from ._rows import Parts, Recipe
 from ._search import Candidate, race
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Protocol:
     Parameters
     ----------
     recipe : how rows are prepared, always from the training part alone.
-    n_folds : folds of the cross-validation on the training part that chooses hyper-parameters.
-    max_rows : the cross-validation uses so many random training rows at most; the final fit uses all.
-    n_neighbors : neighbours that vote.
+    n_folds : folds of the cross-validation on the training part that chooses hyperparameters.
+    max_rows : cross-validation uses at most this many random training rows; the final fit uses all.
+    n_neighbors : neighbors that vote.
     """
 
-    recipe: Recipe = field(default_factory=lambda: Recipe(standardise=True))
+    recipe: Recipe = field(default_factory=lambda: Recipe(standardize=True))
     n_folds: int = 5
     max_rows: int = 6000
     n_neighbors: int = 3
@@ -107,7 +107,7 @@ class Outcome:
 
 
 def _as_method(method: Any) -> Method:
-    return Learnt(method) if isinstance(method, Learner) else method
+    return Learned(method) if is_learner(method) else method
 
 
 def _some(X: Array, y: Array, n: int, seed: int) -> tuple[Array, Array]:
@@ -118,7 +118,7 @@ def _some(X: Array, y: Array, n: int, seed: int) -> tuple[Array, Array]:
 
 
 def _folds(y: Array, n_folds: int, seed: int) -> Iterator[tuple[Array, Array]]:
-    """Folds with the classes in proportion, plain ones where a class is too small for that."""
+    """Folds with the classes in proportion, plain ones if a class is too small for that."""
     smallest = np.unique(y, return_counts=True)[1].min()
     kind = StratifiedKFold if smallest >= n_folds else KFold
     return kind(n_folds, shuffle=True, random_state=seed).split(y, y)
@@ -141,20 +141,20 @@ def compare(
     splits: Sequence[tuple[Array, Array]] | None = None,
     random_state: int = 0,
 ) -> dict[str, list[Outcome]]:
-    """Compare methods by the paper's protocol: every run one random split, shared by all of them.
+    """Compare methods by the paper's protocol: one random split per run, shared by all methods.
 
     Parameters
     ----------
-    methods : learners, or `Learnt`, `Euclid`, `Neighborhood` for more control.
+    methods : learners, or `Learned`, `Euclid`, `Neighborhood` for more control.
     X, y : rows and labels.
-    fraction : share of the rows that is learnt from.
+    fraction : fraction of the rows used for learning.
     n_runs : random splits; run r has the seed random_state + r.
-    protocol : preparation of rows, tuning and voting; by default standardised columns, 5 folds and 3 neighbours.
+    protocol : preparation of rows, tuning and voting; by default standardized columns, 5 folds and 3 neighbors.
     splits : (train, test) row numbers to use instead of random ones.
 
     Returns
     -------
-    dict from the method's name to its outcomes, one a run.
+    dict from the method's name to its outcomes, one per run.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def compare(
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Mean difference of two methods over shared splits, and the p value of the corrected t test."""
+    """Mean difference of two methods over shared splits, and the p value of the corrected t-test."""
 
     difference: float
     p: float
@@ -187,20 +187,20 @@ class PairedTest:
 
 
 def paired_test(a: ArrayLike, b: ArrayLike, fraction: float) -> PairedTest:
-    """Whether two methods differ over the same random splits (Nadeau and Bengio 2003, corrected resampled t test).
+    """Whether two methods differ over the same random splits (Nadeau and Bengio 2003, corrected resampled t-test).
 
-    Accuracies of overlapping splits are correlated, so a plain paired t test finds differences that are not there;
+    Accuracies of overlapping splits are correlated, so a plain paired t-test finds differences that are not there;
     the variance of the mean is taken as (1/n + n_test/n_train) times that of the differences.
 
     Parameters
     ----------
-    a, b : accuracies, one a split.
-    fraction : share of the rows that was learnt from.
+    a, b : accuracies, one per split.
+    fraction : fraction of the rows used for learning.
 
     Returns
     -------
     PairedTest
-        p is NaN for fewer than two splits and where all differences are the same, 1 where they are all 0.
+        p is NaN for fewer than two splits and if all differences are equal, 1 if they are all 0.
 
     Examples
     --------
@@ -209,7 +209,9 @@ def paired_test(a: ArrayLike, b: ArrayLike, fraction: float) -> PairedTest:
     """
     first, second = np.asarray(a, float), np.asarray(b, float)
     if first.shape != second.shape or first.ndim != 1:
-        raise ValueError(f"paired_test needs one value a split of both methods, got {first.shape} and {second.shape}.")
+        raise ValueError(
+            f"paired_test needs one value per split of both methods, got {first.shape} and {second.shape}."
+        )
     differences = first - second
     n, mean = len(differences), float(np.round(differences.mean(), 12)) if len(differences) else float("nan")
     if n < 2:

@@ -14,20 +14,20 @@ from ..neighbors import MetricIndex
 def retrieval(
     metric: Any, X: ArrayLike, y: Any, Q: ArrayLike, y_query: ArrayLike, *, k: int = 10, classes: Any = "known"
 ) -> dict[str, float]:
-    """Rank a database for each query and say how good the ranking is.
+    """Rank a database for each query and report how good the ranking is.
 
     The label of a query is compared with those of the items after they are ranked, and used nowhere else. The label of
-    an item chooses its metric, which is legitimate for a labelled database; where the labels of a database are unknown
-    in use, scoring it by them in an evaluation is leakage: then give `classes`.
+    an item chooses its metric, which is legitimate for a labeled database; if the labels of a database are unknown in
+    production, scoring it by them in an evaluation is leakage: pass `classes` instead.
 
     Parameters
     ----------
-    metric : fitted learner, or a pipeline that ends in one; None is the Euclidean distance, to compare with.
+    metric : fitted learner, or a pipeline that ends in one; None is the Euclidean distance, as a baseline.
     X, y : (n, d) rows and (n,) labels of the database.
     Q, y_query : rows and labels of queries. A query must not be in the database.
     k : int
-        Where precision, recall, hit and AP@k cut off.
-    classes : by what the items are scored: ``"known"``: their labels y; None: no classes, the shared part by itself; or
+        The cutoff of precision, recall, hit, and AP@k.
+    classes : what the items are scored by: ``"known"``: their labels y; None: no classes, only the shared part; or
         (n,) other labels, or (n, n_classes) estimated shares, e.g. `predict_proba` of a classifier that has not seen
         the database.
 

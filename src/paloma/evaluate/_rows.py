@@ -5,47 +5,44 @@ Everything that looks at data is fitted on the training part and applied to both
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler, normalize
 
+from .._typing import Array
 from ..preprocessing import UnitRows
 from ..triplets import Mined, mine
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How rows are made: at unit length, columns standardised, and/or projected on principal components.
+    """How rows are made: at unit length, columns standardized, and/or projected on principal components.
 
     Parameters
     ----------
     unit_length : divide each row by its Euclidean length first.
-    standardise : bring each column to mean 0 and variance 1.
+    standardize : bring each column to mean 0 and variance 1.
     n_components : principal components to keep, at most as many as there are; None: leave the columns alone.
     powers : candidates for whitening. Component k is divided by its standard deviation to this power: 0 leaves
         principal components as they are, 1 whitens them. Cross-validation chooses; needs n_components.
     """
 
     unit_length: bool = False
-    standardise: bool = False
+    standardize: bool = False
     n_components: int | None = None
     powers: tuple[float, ...] = (0.0,)
 
     def __post_init__(self) -> None:
         if self.n_components is None and self.powers != (0.0,):
-            raise ValueError("Recipe: powers whiten principal components; give n_components as well.")
+            raise ValueError("Recipe: powers whiten principal components; set n_components as well.")
 
     def fit(self, train: Array, labels: Array, test: Array) -> "Parts":
         """Both parts, prepared by what the training part says."""
         spread = np.ones(1)
         if self.unit_length:
             train, test = normalize(train), normalize(test)
-        if self.standardise:
+        if self.standardize:
             scaler = StandardScaler().fit(train)
             train, test = scaler.transform(train), scaler.transform(test)
         if self.n_components is not None:

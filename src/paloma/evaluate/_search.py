@@ -1,21 +1,20 @@
-"""Choice of hyper-parameters: candidates over (kappa, C'), and a race of them through cross-validation folds."""
+"""Choice of hyperparameters: candidates over (kappa, C'), and a race of them through cross-validation folds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
+from .._typing import Array
+from ..estimators import settings_of
 from ..estimators.base import Learner
 from ..triplets import Mined
 
-Array = NDArray[Any]
-
 
 def lam_of(kappa: float) -> float:
-    """The lam whose share of the class kernel is kappa = lam^2 / (lam^2 + mu^2), mu = 1 - lam (spec Fact 3).
+    """The lam whose share of the class kernel is kappa = lam^2 / (lam^2 + mu^2), mu = 1 - lam (theory Fact 3).
 
     Examples
     --------
@@ -29,7 +28,7 @@ def lam_of(kappa: float) -> float:
 
 
 def kappa_of(lam: float) -> float:
-    """lam^2 / (lam^2 + mu^2), the share of the shared part in the class kernel (spec Fact 3).
+    """lam^2 / (lam^2 + mu^2), the share of the shared part in the class kernel (theory Fact 3).
 
     Examples
     --------
@@ -40,7 +39,7 @@ def kappa_of(lam: float) -> float:
 
 
 def settings(kappa: float | None, rate: float) -> dict[str, float]:
-    """Parameters of a learner at C' = rate: C = C' / (lam^2 + mu^2), so that rates compare over kappa (spec Fact 3).
+    """Parameters of a learner at C' = rate: C = C' / (lam^2 + mu^2), so that rates compare over kappa (theory Fact 3).
 
     Examples
     --------
@@ -109,8 +108,8 @@ def grid(powers: Sequence[float], kappas: Sequence[float | None], rates: Sequenc
     """Every combination, the middle of each range first, so that ties go to moderate values."""
 
     def middle_out(values: Sequence[Any]) -> list[Any]:
-        centre = (len(values) - 1) / 2
-        return [values[i] for i in sorted(range(len(values)), key=lambda i: abs(i - centre))]
+        center = (len(values) - 1) / 2
+        return [values[i] for i in sorted(range(len(values)), key=lambda i: abs(i - center))]
 
     return [
         Candidate(power, kappa, rate) for power in powers for kappa in middle_out(kappas) for rate in middle_out(rates)
@@ -124,7 +123,9 @@ def fit_shared(learner: Learner, X: Array, y: Array, mined: Mined) -> Learner:
     where labels form the triplets (averages, projection of the M_c) is asked for by name. A similarity learner gets
     the triplets of the rows before `UnitRows`.
     """
-    passes = np.concatenate([mined.shuffled(rng) for rng in [learner._generator()] for _ in range(learner.n_epochs)])
+    passes = np.concatenate(
+        [mined.shuffled(rng) for rng in [settings_of(learner).generator()] for _ in range(learner.n_epochs)]
+    )
     project = "effective" if learner.project == "auto" else learner.project
     copy = clone(learner).set_params(n_epochs=1, average=learner.average is not False, project=project)
     return copy.fit(X, y, triplets=passes)

@@ -6,17 +6,16 @@ from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from .. import _validation as check
+from .._typing import Array
 
 __all__ = ["cross_validate_triplets"]
-
-Array = NDArray[Any]
 
 
 def cross_validate_triplets(
@@ -29,12 +28,12 @@ def cross_validate_triplets(
     random_state: Any = None,
     triplet_weight: ArrayLike | None = None,
 ) -> dict[str, Array]:
-    """Cross-validate a learner on triplets without letting a row be on both sides.
+    """Cross-validate a learner on triplets without letting a row be on both sides of the split.
 
     Folds are taken over the rows of X. The learner of a fold gets the triplets whose three rows are all
-    training rows, in the given order, and is scored on those whose three rows are all test rows; the others
-    take no part in that fold. Of random triplets k folds leave about ((k - 1) / k)^3 to learn from and
-    1 / k^3 to be scored on, so a small k often serves better.
+    training rows, in the given order, and is scored on those whose three rows are all test rows; the others are not
+    used in that fold. Of random triplets, k folds leave about ((k - 1) / k)^3 to learn from and 1 / k^3 to score on, so
+    a small k often works better.
 
     Parameters
     ----------
@@ -43,7 +42,7 @@ def cross_validate_triplets(
     X : (n, d) rows.
     triplets : (m, 3) row numbers of X: anchor, positive, negative.
     y : (n,) labels, optional
-        Give the classes of positives and negatives; without them only the shared part learns and is scored.
+        The classes of positives and negatives; without them, only the shared part is learned and scored.
     cv : int, splitter or iterable
         Number of shuffled folds; or an object with ``split(X, y)``, e.g. ``KFold``, ``StratifiedKFold``,
         ``ShuffleSplit``; or an iterable of (train rows, test rows), e.g.
@@ -55,14 +54,14 @@ def cross_validate_triplets(
 
     Returns
     -------
-    dict of arrays, one value a fold
-        ``test_score`` (fraction of the test triplets ranked right, see `triplet_score`), ``n_train`` and
+    dict of arrays, one value per fold
+        ``test_score`` (fraction of the test triplets ranked correctly, see `triplet_score`), ``n_train`` and
         ``n_test`` (triplets), ``fit_time`` (seconds).
 
     Raises
     ------
     ValueError
-        A fold is left without triplets to learn from, or to be scored on.
+        A fold has no triplets to learn from or to score on.
 
     Examples
     --------
@@ -83,16 +82,16 @@ def cross_validate_triplets(
     if not hasattr(estimator, "triplet_score"):
         raise TypeError(f"estimator must be a learner with triplet_score, got {type(estimator).__name__}.")
     if X is None:
-        raise ValueError("cross_validate_triplets needs X: folds are taken over its rows.")
+        raise ValueError("cross_validate_triplets needs X: the folds split its rows.")
     n = _num_samples(X)
     rows = check.check_triplets(estimator, triplets, n)
     weight = check.check_weight(estimator, triplet_weight, len(rows))
     labels = None if y is None else check.check_labels(estimator, y, n)
     folds = []
     for number, (train, test) in enumerate(_folds(cv, X, labels, random_state)):
-        learnt = _Part.of(X, labels, rows, weight, train, f"Fold {number} has no training triplets")
+        learned = _Part.of(X, labels, rows, weight, train, f"Fold {number} has no training triplets")
         scored = _Part.of(X, labels, rows, weight, test, f"Fold {number} has no test triplets")
-        folds.append(_run(clone(estimator), learnt, scored))
+        folds.append(_run(clone(estimator), learned, scored))
     names = ("test_score", "n_train", "n_test", "fit_time")
     return {name: np.array(column) for name, column in zip(names, zip(*folds, strict=True), strict=True)}
 
@@ -123,17 +122,17 @@ class _Part:
         kept = np.flatnonzero((renumbered >= 0).all(axis=1))
         if not len(kept):
             raise ValueError(
-                f"{else_}: none of the {len(triplets)} triplets has all three rows among its {len(rows)} "
-                "rows. Give more triplets, or another number of folds."
+                f"{else_}: none of the {len(triplets)} triplets has all three rows among its {len(rows)} rows. Pass "
+                "more triplets, or use a different number of folds."
             )
         labels = None if y is None else y[rows]
         return cls(_safe_indexing(X, rows), labels, renumbered[kept], None if weight is None else weight[kept])
 
 
-def _run(model: Any, learnt: _Part, scored: _Part) -> tuple[float, int, int, float]:
+def _run(model: Any, learned: _Part, scored: _Part) -> tuple[float, int, int, float]:
     """Learn from one part and score on the other."""
     begin = perf_counter()
-    model.fit(learnt.X, learnt.y, triplets=learnt.triplets, triplet_weight=learnt.weight)
+    model.fit(learned.X, learned.y, triplets=learned.triplets, triplet_weight=learned.weight)
     seconds = perf_counter() - begin
     score = model.triplet_score(scored.X, scored.triplets, scored.y)
-    return score, len(learnt.triplets), len(scored.triplets), seconds
+    return score, len(learned.triplets), len(scored.triplets), seconds

@@ -5,16 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._optional import optional
 from .._progress import Advance
+from .._typing import Array
 from ._letters import LEARNERS, Split, accuracy, euclid_accuracy
 
-Array = NDArray[Any]
-
 PANELS = (("Distances", "LODML", "ODML"), ("Similarities", "LOSL", "OASIS"))
-# Okabe & Ito's colours, which colour-blind readers tell apart; local and global also differ in their dashes.
+# Okabe & Ito's colors, which color-blind readers tell apart; local and global also differ in their dashes.
 STYLES = {
     "LODML": {"color": "#0072B2", "linestyle": "-"},
     "LOSL": {"color": "#0072B2", "linestyle": "-"},
@@ -29,7 +27,7 @@ N_PASSES, N_QUERIES = 4, 5000
 
 @dataclass
 class Curves:
-    """Accuracy of each learner after so many triplets, and that of the Euclidean distance."""
+    """Accuracy of each learner after a number of triplets, and that of the Euclidean distance."""
 
     seen: Array
     one_pass: int

@@ -62,7 +62,7 @@ def _axes(rows: int, columns: int, height: float = 2.9, width: float = 3.1) -> t
 
 
 def fig4(results: Results, names: tuple[str, str]) -> Any:
-    """Accuracy above, progressive loss below, one column a data set."""
+    """Accuracy above, progressive loss below, one column per data set."""
     found = {data: [results.of("fig4", set=data.name, method=name) for name in names] for data in SETS.values()}
     found = {data: runs for data, runs in found.items() if any(runs)}
     if not found:
@@ -92,12 +92,12 @@ def fig5(results: Results) -> Any:
     figure, axes = _axes(len(rows), len(FIG5_AXES))
     for (row, data), (column, (axis, percent)) in product(enumerate(rows), enumerate(FIG5_AXES)):
         ax = axes[row][column]
-        for method, colour in LINES.items():
+        for method, color in LINES.items():
             runs = results.of("fig5", set=data.name, axis=axis, percent=percent, method=method)
             if runs:
                 mean = 100 * np.mean([run["accuracy"] for run in runs], axis=0)
-                ax.plot(runs[0]["values"], mean, color=colour, marker="o", markersize=4, linewidth=2, label=method)
-        ax.set_title(f"{data.title} {percent} %", loc="left", fontsize=10, color=INK)
+                ax.plot(runs[0]["values"], mean, color=color, marker="o", markersize=4, linewidth=2, label=method)
+        ax.set_title(f"{data.title} {percent}%", loc="left", fontsize=10, color=INK)
         ax.set_xlabel("lam (C fixed)" if axis == "lam" else "kappa (C′ fixed)", color=INK)
         _tidy(ax)
     axes[0][0].set_ylabel("3-NN accuracy, %", color=INK)
@@ -106,16 +106,16 @@ def fig5(results: Results) -> Any:
 
 
 def fig6(results: Results) -> Any:
-    """Two dots a data set: the full metric and the projected one."""
+    """Two dots per data set: the full metric and the projected one."""
     found = _projected(results)
     if not found:
         return None
     figure, axes = _axes(1, 2, 1.6 + 0.4 * len(found), 5.0)
     for ax, pair in zip(axes[0], PAIRS, strict=True):
-        for name, colour, marker in zip(pair, ("#0072B2", "#E69F00"), ("o", "D"), strict=True):
+        for name, color, marker in zip(pair, ("#0072B2", "#E69F00"), ("o", "D"), strict=True):
             values = [100 * np.mean(accuracies(runs[name])) if runs[name] else np.nan for runs in found.values()]
             ax.plot(
-                values, range(len(found)), marker, color=colour, markersize=8, label=name, linestyle="none", alpha=0.85
+                values, range(len(found)), marker, color=color, markersize=8, label=name, linestyle="none", alpha=0.85
             )
         _names(ax, list(found))
         ax.set_xlabel("3-NN accuracy, %", color=INK)
@@ -125,7 +125,7 @@ def fig6(results: Results) -> Any:
 
 
 def fig7(results: Results) -> Any:
-    """Stacked bars of seconds, two a data set, one panel for each pair of learners."""
+    """Stacked bars of seconds, two per data set, one panel for each pair of learners."""
     found = _projected(results)
     if not found:
         return None
@@ -134,9 +134,9 @@ def fig7(results: Results) -> Any:
         bars = [(title, name, runs[name]) for title, runs in found.items() for name in pair]
         for k, (_, _, runs) in enumerate(bars):
             left = 0.0
-            for part, colour in PARTS.items():
+            for part, color in PARTS.items():
                 width = float(np.mean([run[part] for run in runs])) if runs else 0.0
-                ax.barh(k, width, left=left, color=colour, label=part if k == 0 else None, height=0.7)
+                ax.barh(k, width, left=left, color=color, label=part if k == 0 else None, height=0.7)
                 left += width
             ax.text(left, k, f" {left:.1f} s", va="center", fontsize=8, color=INK)
         _names(ax, [f"{title}, {name}" for title, name, _ in bars])

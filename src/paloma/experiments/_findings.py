@@ -23,7 +23,7 @@ def _comparable(results: Results) -> str:
     rows = [row for row in asked_for(results).rows if row[-1] in ("met", "MISSED")]
     if not rows:
         return ""
-    missed = [f"{row[0]} {row[1]} % {row[2]} ({row[3]} against {row[4]})" for row in rows if row[-1] == "MISSED"]
+    missed = [f"{row[0]} {row[1]}% {row[2]} ({row[3]} against {row[4]})" for row in rows if row[-1] == "MISSED"]
     met = f"{len(rows) - len(missed)} of {len(rows)}"
     return f"Comparable cells at or above the paper's best of their row: {met}{_but(missed)}"
 
@@ -85,7 +85,7 @@ def _speed(results: Results) -> str:
 
 
 def _name(data: DataSet, percent: int) -> str:
-    return f"{data.title} {percent} %" if percent else data.title
+    return f"{data.title} {percent}%" if percent else data.title
 
 
 def _but(exceptions: list[str]) -> str:

@@ -1,4 +1,5 @@
-"""A journal of finished tasks: one JSON line each, appended and flushed, so that a killed run loses only what ran."""
+"""A journal of finished tasks: one JSON line each, appended and flushed, so a killed run loses only what was
+running."""
 
 import json
 import os
@@ -41,7 +42,7 @@ class Journal:
         self.records[key_of(task)] = record
 
     def get(self, task: Task) -> Any:
-        """The result of a task, None where it has not been run."""
+        """The result of a task, None if it has not been run."""
         record = self.records.get(key_of(task))
         return None if record is None else record["result"]
 
@@ -63,8 +64,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
         if not all(isinstance(record["task"], dict) and "result" in record for record in records):
             raise KeyError("task")
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not a journal of paloma reproduce: {error}. Move it away, or choose another "
-                         "output folder.") from error  # fmt: skip
+        raise ValueError(f"{path} is not a journal of paloma reproduce: {error}. Move it, or choose "
+                         "another output folder.") from error  # fmt: skip
     return records
 
 

@@ -1,4 +1,4 @@
-"""The paper's protocol on Letters (section 4): random splits, one triplet set a split, 3-NN on the rest."""
+"""The paper's protocol on Letters (section 4): random splits, one triplet set per split, 3-NN on the rest."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,20 +6,18 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from .._progress import Advance
-from .._search import majority
+from .._search.voting import majority
+from .._typing import Array
 from ..datasets import load_letters
 from ..estimators import LODML, LOSL, OASIS, ODML
 from ..neighbors import MetricKNeighborsClassifier
 from ..preprocessing import UnitRows
 from ..triplets import targets_impostors
-
-Array = NDArray[Any]
 
 EUCLID = "Euclid"
 LEARNERS = {"OASIS": OASIS, "LOSL": LOSL, "ODML": ODML, "LODML": LODML}
@@ -30,7 +28,7 @@ FRACTIONS = (0.3, 0.7)
 
 @dataclass
 class Split:
-    """Training and test rows, standardised on the training rows, and the triplets that every learner gets."""
+    """Training and test rows, standardized on the training rows, and the triplets that every learner gets."""
 
     train: Array
     train_labels: Array

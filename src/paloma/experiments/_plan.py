@@ -103,13 +103,13 @@ def cost(task: Task) -> float:
 
 
 def title(task: Task) -> str:
-    """A task for people.
+    """A task as text for users.
 
     Examples
     --------
     >>> title({"kind": "table2", "set": "letters", "percent": 30, "method": "LODML", "rows": "ours", "seed": 2})
-    'table2: Letters 30 %, LODML, ours, seed 2'
+    'table2: Letters 30%, LODML, ours, seed 2'
     """
-    parts: list[Any] = [SETS[task["set"]].title + (f" {task['percent']} %" if task["percent"] else ""), task["method"]]
+    parts: list[Any] = [SETS[task["set"]].title + (f" {task['percent']}%" if task["percent"] else ""), task["method"]]
     parts += [task[key] for key in ("rows", "axis") if key in task]
     return f"{task['kind']}: {', '.join(parts)}, seed {task['seed']}"

@@ -1,4 +1,4 @@
-"""The report: Markdown, CSV files, pictures, and one HTML page that needs nothing beside it."""
+"""The report: Markdown, CSV files, pictures, and one self-contained HTML page."""
 
 import csv
 import io
@@ -29,7 +29,7 @@ figcaption { color: #555; font-size: 13px; }
 
 
 def write_report(journal: Journal, folder: Path, quick: bool, command: str) -> list[Path]:
-    """Write report.md, report.html, one CSV a table, runs.csv and the pictures; returns what was written."""
+    """Write report.md, report.html, one CSV per table, runs.csv and the pictures; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     results = Results(journal, quick)
     made, facts = tables(journal, quick), _facts(results, command, quick)

@@ -1,4 +1,4 @@
-"""Runs tasks in parallel processes, enters results into a journal, and tells how long it will still take."""
+"""Runs tasks in parallel processes, enters results into a journal, and estimates the time left."""
 
 import multiprocessing
 import platform
@@ -31,13 +31,13 @@ def run_all(
 ) -> None:
     """Run what the journal does not have yet, in order, several at a time.
 
-    A task that fails is reported and left out; the others go on, and the next call tries it again.
+    A task that fails is reported and skipped; the others continue, and the next call tries it again.
 
     Parameters
     ----------
     tasks, run : what to do, and the function that does it; it must be importable by its name.
     journal : finished tasks are entered here as they finish.
-    cost, title : rough relative duration of a task, from which the time left follows; and its name for people.
+    cost, title : rough relative duration of a task, from which the time left follows; and its name for users.
     workers : processes, each with one BLAS thread; 1 runs in this process.
     """
     waiting = [task for task in tasks if task not in journal]
@@ -64,7 +64,7 @@ def run_all(
 
 
 class _Clock:
-    """Counts costs, and writes a line a task where stderr is no terminal that could show a bar."""
+    """Counts costs, and writes one line per task if stderr is not a terminal that could show a bar."""
 
     def __init__(self, tasks: Sequence[Task], cost: Callable[[Task], float], title: Callable[[Task], str]) -> None:
         self.cost, self.title, self.n = cost, title, len(tasks)
@@ -82,7 +82,7 @@ class _Clock:
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people.
+    """A duration as text for users.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def _has(task: dict[str, Any], wanted: dict[str, Any]) -> bool:
 
 
 def figure_of(values: Sequence[float]) -> str:
-    """Mean and standard deviation in %, and the number of runs where it is not ten.
+    """Mean and standard deviation in %, and the number of runs if it is not ten.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def printed(data: DataSet, percent: int, learner: str) -> str:
 
 
 def table2(results: Results, rows: str) -> Table:
-    """Table 2 with the paper's figures beside ours, on our rows or on rows as the paper made them."""
+    """Table 2 with the paper's figures next to ours, on our rows or on rows as the paper made them."""
     columns = ["Data", "f %", "comparable"]
     for learner in LEARNERS:
         columns += [learner, "paper"]
@@ -114,22 +114,22 @@ def table2(results: Results, rows: str) -> Table:
     if rows == OURS:
         heading = "Table 2: classification rate in %, our preprocessing"
         note = (
-            "3-NN, mean ± standard deviation over random splits; 10 runs unless a number stands in brackets. Rows: "
-            "Letters standardised, the others at unit length; principal components (at most 200), divided by their "
-            "standard deviation to the power 0, ½ or 1; UnitRows in front of similarities. Power, C and lam are chosen "
-            "for each method on the training part of each split. \\* printed for Letters as well: a copy, so unknown "
-            "(erratum E16)."
+            "3-NN, mean ± standard deviation over random splits; 10 runs unless a number in parentheses says "
+            "otherwise. Rows: Letters standardized, the others at unit length; principal components (at most 200), "
+            "divided by their standard deviation to the power 0, ½ or 1; UnitRows in front of similarities. Power, C "
+            "and lam are chosen for each method on the training part of each split. \\* printed for Letters as well: "
+            "a copy, so unknown (erratum E16)."
         )
     else:
         heading = "Table 2 again, rows as the paper made them"
         note = (
-            "Letters standardised; the others: 200 principal components of the rows as they are, not whitened; no "
+            "Letters standardized; the others: 200 principal components of the rows as they are, not whitened; no "
             "UnitRows. C and lam are chosen as above."
         )
     comparable = (
         "Comparable: the same data and features as the paper's. Other encoder: EfficientNet-Lite2 features here, "
-        "ResNet152 in the paper. No data: Caltech256 could not be had; CUB-200, which is not in the paper, stands "
-        "beside it as a set of many classes."
+        "ResNet152 in the paper. No data: Caltech256 was not available; CUB-200, which is not in the paper, is "
+        "included as a set of many classes."
     )
     return Table(f"table2-{rows}", heading, columns, body, [note, comparable])
 
@@ -166,7 +166,7 @@ def comparisons(results: Results, rows: str, local: str, shared: str) -> Iterato
 
 
 def local_global(results: Results) -> Table:
-    """Local against global on the same splits."""
+    """Local vs. global on the same splits."""
     body = []
     for rows in (OURS, PAPER):
         for local, shared in LOCAL_GLOBAL:
@@ -174,11 +174,11 @@ def local_global(results: Results) -> Table:
                 figures = [f"{100 * test.difference:+.2f}", _verdict(test.p, test.difference), _p(test.p), str(test.n)]
                 body.append([data.title, _share(percent), rows, f"{local} − {shared}", *figures])
     note = (
-        "Difference in points on the same splits; p by the corrected resampled t test (Nadeau and Bengio 2003), which "
-        "allows for overlapping training parts. One run has no p."
+        "Difference in points on the same splits; p by the corrected resampled t-test (Nadeau and Bengio 2003), "
+        "which allows for overlapping training parts. One run has no p."
     )
     columns = ["Data", "f %", "rows", "difference", "points", "verdict", "p", "runs"]
-    return Table("local-global", "Local against global", columns, body, [note])
+    return Table("local-global", "Local vs. global", columns, body, [note])
 
 
 def _p(p: float) -> str:
@@ -223,7 +223,7 @@ def choices(results: Results) -> Table:
                 cells.append(_choice(*found.most_common(1)[0][0]) if runs else MISSING)
             if any(cell != MISSING for cell in cells):
                 body.append([data.title, _share(percent), rows, *cells])
-    note = "power of whitening; kappa; C′ (spec Fact 3). The most frequent choice over the runs."
+    note = "power of whitening; kappa; C′ (theory Fact 3). The most frequent choice over the runs."
     return Table("choices", "What cross-validation chose", ["Data", "f %", "rows", *LEARNERS], body, [note])
 
 
@@ -233,7 +233,7 @@ def _choice(power: float, kappa: float | None, rate: float) -> str:
 
 
 def time_to_accuracy(results: Results) -> Table | None:
-    """Seconds until LMNN's final accuracy, where the peers were run."""
+    """Seconds until LMNN's final accuracy, if the peers were run."""
     runs = results.of("speed")
     if not runs:
         return None
@@ -244,8 +244,8 @@ def time_to_accuracy(results: Results) -> Table | None:
     ]  # fmt: skip
     columns = ["seed", "LMNN %", "LMNN s", "LODML s until then", "LODML % then", "times faster"]
     note = (
-        "Letters, 70 %; CPU seconds of one core. LODML mines, learns and reads out a fortieth of the anchors at a "
-        "time; measuring its accuracy is not counted."
+        "Letters, 70%; CPU seconds of one core. LODML mines, learns, and reads out a fortieth of the anchors at a "
+        "time; the time to measure its accuracy is not counted."
     )
     return Table("speed", "Time to LMNN's final accuracy", columns, body, [note])
 
@@ -261,7 +261,7 @@ def projection(results: Results) -> Table:
                 times = [f"{np.mean([run[part] for run in runs]):.2f}" for part in parts]
                 body.append([data.title, str(runs[0]["d"]), method, figure_of(accuracies(runs)), *times])
     note = (
-        "Default parameters, rows at unit length, no PCA, 70 % training rows (CIFAR10: its own split); CPU seconds of "
+        "Default parameters, rows at unit length, no PCA, 70% training rows (CIFAR10: its own split); CPU seconds of "
         "one core. Recovery: the metric from the steps, its p.s.d. read-out, and the training rows under it."
     )
     columns = ["Data", "d", "learner", "accuracy %", *(f"{part}, s" for part in parts)]

@@ -1,24 +1,22 @@
-"""The experiments themselves: one function a kind of task, JSON values in and out, importable by worker processes."""
+"""The experiments themselves: one function per kind of task, JSON values in and out, importable by worker processes."""
 
 from dataclasses import replace
 from time import process_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from ..estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML
-from ..evaluate import Candidate, Euclid, Learnt, Neighborhood, Protocol, fit_shared, kappa_of, random_split
+from .._typing import Array
+from ..estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, measure_of, projected
+from ..evaluate import Candidate, Euclid, Learned, Neighborhood, Protocol, fit_shared, kappa_of, random_split
 from ..neighbors import MetricKNeighborsClassifier
 from ..preprocessing import UnitRows
 from ..triplets import mine
 from ._curve import stops
 from ._journal import Task
 from .paper import OURS, SETS, DataSet
-
-Array = NDArray[Any]
 
 LEARNERS = {kind.__name__: kind for kind in (LODML, ODML, LOSL, OASIS, L2ODML, L2OSL)}
 LAMS = tuple(k / 10 for k in range(11))
@@ -37,7 +35,7 @@ def split_of(data: DataSet, percent: int, seed: int) -> tuple[Array, Array]:
     if percent:
         return random_split(len(X), percent / 100, seed)
     if predefined is None:
-        raise ValueError(f"{data.name} has no split of its own; it needs train_idx and test_idx in its file.")
+        raise ValueError(f"{data.name} has no predefined split; its file must contain train_idx and test_idx.")
     return predefined
 
 
@@ -54,12 +52,12 @@ def method_of(task: Task) -> Any:
         return Euclid()
     if name == "NCA":
         return Neighborhood()
-    method = Learnt(LEARNERS[name](), unit=task.get("rows", OURS) == OURS)
+    method = Learned(LEARNERS[name](), unit=task.get("rows", OURS) == OURS)
     return replace(method, kappas=(0.2, 0.8), rates=_coarse(method)) if task["quick"] else method
 
 
-def _coarse(method: Learnt) -> tuple[float, ...]:
-    return (0.003, 0.015) if method.learner._measure.symmetric else (1e-5, 1e-4)
+def _coarse(method: Learned) -> tuple[float, ...]:
+    return (0.003, 0.015) if measure_of(method.learner).is_distance else (1e-5, 1e-4)
 
 
 def table2(task: Task) -> dict[str, Any]:
@@ -88,11 +86,11 @@ class _Prepared:
         X, y, _ = data.load()
         train, test = split_of(data, task["percent"], task["seed"])
         protocol = protocol_of(task)
-        self.method: Learnt = method_of(task)
+        self.method: Learned = method_of(task)
         self.candidate, _ = protocol.tune(self.method, X[train], y[train], task["seed"])
         self.parts = protocol.recipe.fit(X[train], y[train], X[test])
         self.answers, self.seed = y[test], task["seed"]
-        similarity = not self.method.learner._measure.symmetric
+        similarity = not measure_of(self.method.learner).is_distance
         self.rows, self.queries = self.parts.rows(self.candidate.power, similarity)
 
     def accuracy(self, metric: Any, n_queries: int | None = None) -> float:
@@ -101,12 +99,12 @@ class _Prepared:
         return float(model.score(self.queries[:n_queries], self.answers[:n_queries]))
 
     def at(self, candidate: Candidate) -> float:
-        """Accuracy with other hyper-parameters on the same rows and triplets."""
+        """Accuracy with other hyperparameters on the same rows and triplets."""
         return self.accuracy(self.method.fitted(self.parts, candidate, self.seed))
 
 
 def fig4(task: Task) -> dict[str, Any]:
-    """Accuracy and progressive loss (mean hinge loss of each triplet before it is learnt) against triplets seen."""
+    """Accuracy and progressive loss (mean hinge loss of each triplet before it is learned) against triplets seen."""
     prepared = _Prepared(task)
     rng = np.random.default_rng(task["seed"])
     mined = prepared.parts.mined(prepared.candidate.power)
@@ -125,7 +123,7 @@ def fig4(task: Task) -> dict[str, Any]:
 
 
 def fig5(task: Task) -> dict[str, Any]:
-    """Accuracy against lam at the tuned C, and against kappa at the tuned C' (spec Fact 3)."""
+    """Accuracy against lam at the tuned C, and against kappa at the tuned C' (theory Fact 3)."""
     prepared = _Prepared(task)
     best = prepared.candidate
     if task["axis"] == "kappa":
@@ -145,7 +143,7 @@ def fig6(task: Task) -> dict[str, Any]:
     train, test = split_of(data, task["percent"], task["seed"])
     rows, queries, labels = normalize(X[train]), normalize(X[test]), y[train]
     learner = LEARNERS[task["method"]](random_state=task["seed"])
-    if not learner._measure.symmetric:
+    if not measure_of(learner).is_distance:
         unit = UnitRows().fit(rows)
         rows, queries = unit.transform(rows), unit.transform(queries)
     clock = [process_time()]
@@ -168,5 +166,5 @@ def _projection_seconds(metric: Any, rows: Array) -> float:
     if not hasattr(metric, "n_components"):
         return 0.0
     begin = process_time()
-    metric._model.state.project(rows)
+    projected(metric, rows)
     return process_time() - begin

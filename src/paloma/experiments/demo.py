@@ -1,4 +1,4 @@
-"""The demonstration: local and global learners on Letters, a table beside the paper's and learning curves."""
+"""The demonstration: local and global learners on Letters, a table next to the paper's, and learning curves."""
 
 from pathlib import Path
 
@@ -27,26 +27,26 @@ def demo(
     output: str | Path = "paloma-demo.png",
     console: Console | None = None,
 ) -> list[Result]:
-    """Run the paper's protocol on the embedded Letters data, print a table and save a picture.
+    """Run the paper's protocol on the bundled Letters data, print a table, and save a picture.
 
     Parameters
     ----------
     n_splits : int
-        Random splits to average over, at 30 % and at 70 % training rows each.
+        Random splits to average over, at 30% and at 70% training rows each.
     seed : int
         Seed of the splits, of the order of the triplets and of the learners.
     n_rows : int, optional
-        Use only so many random rows.
+        Use only this many random rows.
     output : path
-        Where the picture of the learning curves goes: .png, .svg or .pdf. Without matplotlib
-        there is none, and a line says how to get it.
+        Where to save the picture of the learning curves: .png, .svg, or .pdf. Without matplotlib there is no picture,
+        and a line says how to get it.
     console : rich.console.Console, optional
         Where the table goes; by default stdout.
 
     Returns
     -------
     list of Result
-        Accuracies and seconds of fit of each learner at each fraction, one value a split.
+        Accuracies and seconds of fit of each learner at each fraction, one value per split.
     """
     console = Console() if console is None else console
     _check_picture(Path(output))
@@ -99,14 +99,14 @@ def _notes(n_rows: int, n_splits: int) -> str:
     runs = f"mean ± standard deviation of {n_splits} random splits" if n_splits > 1 else "one random split"
     similarities = " and ".join(SIMILARITIES)
     return (
-        f"{n_rows:,} rows, standardised; {runs}; default parameters; triplets from the labels.\n"
-        f"{similarities} have paloma.preprocessing.UnitRows in front; the paper's figures are without it."
+        f"{n_rows:,} rows, standardized; {runs}; default parameters; triplets from the labels.\n{similarities} use "
+        "paloma.preprocessing.UnitRows; the paper's figures do not."
     )
 
 
 def _check_picture(path: Path) -> None:
     """Refuse a picture that could not be saved before anything takes time."""
     if path.suffix not in FORMATS:
-        raise ValueError(f"The picture must end in one of {', '.join(FORMATS)}; got {str(path)!r}.")
+        raise ValueError(f"The picture's file name must end in one of {', '.join(FORMATS)}; got {str(path)!r}.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder of the picture does not exist: {path.parent}")

@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import normalize
 
 from .._optional import optional
+from .._typing import Array
 from ..datasets import load
 from ..estimators import L2ODML, LODML
 from ..metrics import precision_at_k
 from ..neighbors import MetricIndex
 
-Array = NDArray[Any]
 K = 10
 
 
@@ -47,7 +46,7 @@ def digits(seed: int = 0) -> Pictures:
 
 
 def photographs(folder: Path, name: str = "pets", seed: int = 0) -> Pictures:
-    """Photographs of one data set: a fifth are queries, the rest the database; learnt from rows without pictures."""
+    """Photographs of one data set: a fifth are queries, the rest the database; learned from rows without pictures."""
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
         entries = [entry for entry in csv.DictReader(file) if entry["npz"].split("_")[0] == name]
     data = load(name, folder.parent)

@@ -3,17 +3,15 @@
 import os
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import Array
 from ..datasets import load
 from ..evaluate import Recipe
 
 __all__ = ["LOCAL_GLOBAL", "SETS", "TABLE2", "DataSet", "Printed"]
 
-Array = NDArray[Any]
 
 LEARNERS = ("LODML", "ODML", "LOSL", "OASIS")
 LOCAL_GLOBAL = (("LODML", "ODML"), ("LOSL", "OASIS"))
@@ -33,7 +31,7 @@ class Printed:
     spread: float
 
 
-# Table 2, in the order of LEARNERS; the two cells of ODML on YaleFaceB are copies of those on Letters (spec E16).
+# Table 2, in the order of LEARNERS; the two cells of ODML on YaleFaceB are copies of those on Letters (theory E16).
 _ROWS = """
 letters       30 94.46 0.23 92.79 0.53 49.86 1.29 49.12 0.61
 letters       70 96.59 0.23 95.08 0.41 49.94 1.15 48.16 0.17
@@ -74,11 +72,11 @@ class DataSet:
     ----------
     name, title : for commands, and for readers.
     source : what `paloma.datasets.load` is asked for.
-    n_classes : so many classes drawn once at random, as the paper draws them; None: all.
+    n_classes : draw this many classes once at random, as the paper does; None: all.
     percents : training shares in %; 0 stands for the split that comes with the data.
-    comparable : "yes" where data and features are the paper's, else why not.
-    without : said instead where there are no results.
-    standardised : columns standardised, as the paper does for Letters; else rows at unit length (ours) and PCA.
+    comparable : "yes" if data and features are the paper's, else why not.
+    without : said instead if there are no results.
+    standardized : columns standardized, as the paper does for Letters; else rows at unit length (ours) and PCA.
     n_runs : runs of a full reproduction.
     """
 
@@ -89,14 +87,14 @@ class DataSet:
     percents: tuple[int, ...] = (30, 70)
     comparable: str = ENCODER
     without: str = ""
-    standardised: bool = False
+    standardized: bool = False
     n_runs: int = 10
 
     def recipe(self, rows: str) -> Recipe:
         """Rows as the paper made them, or as we do: unit length, PCA, whitening chosen by cross-validation."""
         if rows == PAPER:
-            return Recipe(standardise=True) if self.standardised else Recipe(n_components=N_COMPONENTS)
-        return Recipe(not self.standardised, self.standardised, N_COMPONENTS, POWERS)
+            return Recipe(standardize=True) if self.standardized else Recipe(n_components=N_COMPONENTS)
+        return Recipe(not self.standardized, self.standardized, N_COMPONENTS, POWERS)
 
     def load(self) -> tuple[Array, Array, tuple[Array, Array] | None]:
         """Rows in float32, labels, and the predefined split if there is one."""
@@ -117,7 +115,7 @@ def _loaded(source: str, n_classes: int | None, home: str | None) -> tuple[Array
 SETS = {
     data.name: data
     for data in (
-        DataSet("letters", "Letters", "letters", comparable=SAME, standardised=True),
+        DataSet("letters", "Letters", "letters", comparable=SAME, standardized=True),
         DataSet("yaleb", "YaleFaceB", "yaleb", comparable=SAME),
         DataSet("caltech101_10", "Caltech101, 10 classes", "caltech101", 10),
         DataSet("caltech101_20", "Caltech101, 20 classes", "caltech101", 20),

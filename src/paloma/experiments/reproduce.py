@@ -26,7 +26,7 @@ def reproduce(
     workers: int | None = None,
     report_only: bool = False,
 ) -> list[Path]:
-    """Run the paper's experiments and write a report; what the journal in `output` has is never computed again.
+    """Run the paper's experiments and write a report; results already in the journal in `output` are never recomputed.
 
     Parameters
     ----------
@@ -34,18 +34,18 @@ def reproduce(
     output : folder of the journal and the report.
     sets : names of data sets; by default all that can be loaded. Letters is embedded, the others come from the folder
         that the environment variable PALOMA_DATA names.
-    n_runs : at most so many runs of each data set; by default 10, fewer for the large ones.
+    n_runs : at most this many runs per data set; by default 10, fewer for the large ones.
     quick : one run and a coarse search.
     seed : of the first run; run r has seed + r.
-    workers : processes, each with one BLAS thread; by default one a core.
-    report_only : run nothing; report what the journal has.
+    workers : processes, each with one BLAS thread; one per core by default.
+    report_only : run nothing; report what is in the journal.
 
     Returns
     -------
     The files of the report.
     """
     if target not in (*TARGETS, "all"):
-        raise ValueError(f"Unknown target {target!r}; give one of {', '.join(TARGETS)} or all.")
+        raise ValueError(f"Unknown target {target!r}; choose one of {', '.join(TARGETS)} or all.")
     journal = Journal(Path(output) / "journal.jsonl")
     if not report_only:
         names = _loadable() if sets is None else _checked(sets)
@@ -58,7 +58,7 @@ def reproduce(
 def _checked(sets: Sequence[str]) -> list[str]:
     unknown = [name for name in sets if name not in SETS]
     if unknown:
-        raise ValueError(f"Unknown data set {unknown[0]!r}; known are: {', '.join(SETS)}.")
+        raise ValueError(f"Unknown data set {unknown[0]!r}; choose from: {', '.join(SETS)}.")
     for name in sets:
         load(SETS[name].source)
     return list(sets)

@@ -1,4 +1,4 @@
-"""Nearest neighbours under learnt metrics."""
+"""Nearest neighbors under learned metrics."""
 
 from .classifier import MetricKNeighborsClassifier
 from .euclid import euclidean_accuracy

@@ -8,12 +8,12 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from .._search import SPARE, Items, LocalItems, items_of, nearest, squared_norms
+from .._rows import squared_norms
+from .._search.items import LocalItems
+from .._search.tiles import SPARE, Items, nearest
+from .._typing import Array
 from ._view import PAIRS, View
-
-Array = NDArray[Any]
 
 
 class Engine(Protocol):
@@ -70,10 +70,9 @@ class Tiles(InMemory):
 
     @classmethod
     def build(cls, view: View, settings: Any = None) -> Self:
-        metric = view.learner._metric()
         if view.hard:
-            return cls(view, items_of(metric, view.shelf.X, view.codes))
-        return cls(view, Sums(view) if hasattr(metric, "items") else Vectors(view, view.item_vectors()))
+            return cls(view, view.reader.items(view.shelf.X, view.codes))
+        return cls(view, Vectors(view, view.item_vectors()) if view.reader.is_explicit else Sums(view))
 
     def revised(self, view: View, kept: Array) -> "Tiles":
         if view.hard and isinstance(self._items, LocalItems):
@@ -99,7 +98,7 @@ class Tiles(InMemory):
 
 
 class Vectors:
-    """Items of soft classes as search vectors: one product, whatever the number of classes (spec.md 11)."""
+    """Items of soft classes as search vectors: one product, whatever the number of classes (theory 11)."""
 
     def __init__(self, view: View, vectors: Array) -> None:
         self.view, self._vectors = view, vectors
@@ -128,7 +127,7 @@ class Sums:
     def __init__(self, view: View) -> None:
         shares = view.shares
         owner = np.repeat(np.arange(len(view.shelf)), np.diff(shares.indptr))
-        self.view, self._items = view, items_of(view.learner._metric(), view.shelf.X[owner], view.codes)
+        self.view, self._items = view, view.reader.items(view.shelf.X[owner], view.codes)
         self._sums = sp.csr_matrix((shares.data, np.arange(shares.nnz), shares.indptr), (len(view.shelf), shares.nnz))
 
     def search(self, Q: Any, k: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""faiss: exhaustive over search vectors; HNSW graphs and inverted lists over their balanced L2 form (spec.md 11).
+"""faiss: exhaustive over search vectors; HNSW graphs and inverted lists over their balanced L2 form (theory 11).
 
 A graph over the plain vectors fails, because the columns beyond the first d dominate their norms. All candidates are
 looked at again directly, so that the values returned are exact whatever faiss found.
@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _validation as check
 from .._optional import optional
-from .._search import squared_norms
-from ..estimators._vectors import Balance
+from .._reading import Balance
+from .._rows import squared_norms
+from .._typing import Array
 from ._engines import InMemory, NoSettings, Tiles
 from ._view import View
 
-Array = NDArray[Any]
+# faiss crashes at a single link, and allocates for as many links and lists as it is asked for.
+GRAPH_LIMITS = {"n_links": (2, 256), "ef_construction": (1, 10_000), "ef_search": (1, 100_000)}
+MOST_LISTS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,8 @@ class GraphSettings:
     ef_search: int = 64
 
     def __post_init__(self) -> None:
-        for name in ("n_links", "ef_construction", "ef_search"):
-            check.check_count(name, getattr(self, name))
+        for name, (least, most) in GRAPH_LIMITS.items():
+            check.check_between(name, getattr(self, name), least, most)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class ListSettings:
     def __post_init__(self) -> None:
         for name in ("n_lists", "n_probes"):
             if getattr(self, name) is not None:
-                check.check_count(name, getattr(self, name))
+                check.check_between(name, getattr(self, name), 1, MOST_LISTS)
 
 
 class Flat(InMemory):
@@ -95,7 +97,7 @@ class Balanced(InMemory):
     @classmethod
     def build(cls, view: View, settings: GraphSettings | ListSettings) -> Self:
         vectors = view.item_vectors()
-        balance = view.learner._balance(vectors)
+        balance = view.reader.balance(vectors)
         balanced = _single(balance.items(vectors))
         if isinstance(settings, GraphSettings):
             index = _graph(balanced.shape[1], settings)
@@ -121,7 +123,7 @@ class Balanced(InMemory):
         return self.view.best_of(Q, self.candidates(Q, min(2 * k, len(self.view.shelf)), k), k)
 
     def candidates(self, Q: Any, n: int, least: int) -> Array:
-        """Where the index comes to fewer than `least`, as after many removals, by an exhaustive search."""
+        """If the index finds fewer than `least`, as after many removals, by an exhaustive search."""
         places = self._walk(Q, n)
         short = np.flatnonzero((places >= 0).sum(axis=1) < least)
         if len(short):
@@ -151,7 +153,11 @@ def _faiss() -> Any:
 
 
 def _single(vectors: Array) -> Array:
-    return np.ascontiguousarray(vectors, np.float32)
+    with np.errstate(over="ignore"):
+        out = np.ascontiguousarray(vectors, np.float32)
+    if not np.isfinite(out).all():
+        raise ValueError("The search vectors leave the range of float32. Scale the data, or use backend='exact'.")
+    return out
 
 
 def _extent(vectors: Array) -> float:

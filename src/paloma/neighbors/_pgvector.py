@@ -1,4 +1,4 @@
-"""PostgreSQL with pgvector: search vectors in a table, found by SQL; exact by sequential scan, or HNSW (spec.md 11).
+"""PostgreSQL with pgvector: search vectors in a table, found by SQL; exact by sequential scan, or HNSW (theory 11).
 
 A publication is a number that all rows of a table carry. A refresh fills a new table and puts it in the old one's place
 in one transaction, with a new number, so that a search notices when its metric and the table do not belong together.
@@ -12,15 +12,14 @@ from itertools import repeat
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _validation as check
 from .._optional import optional
-from .._search import squared_norms
-from ..estimators._vectors import Balance
+from .._reading import Balance
+from .._rows import squared_norms
+from .._typing import Array
 from ._view import View
 
-Array = NDArray[Any]
 # pgvector's limits on the type vector: what an HNSW index takes, and what a column holds.
 INDEXABLE, STORABLE = 2000, 16000
 MOST_EF_SEARCH = 1000
@@ -56,6 +55,10 @@ class DatabaseSettings:
         """The quoted name of the table, or of its companion."""
         *schema, table = (self.table,) if isinstance(self.table, str) else self.table
         return optional("psycopg", "pgvector").sql.Identifier(*schema, table + suffix)
+
+    def name_in_query(self) -> Any:
+        """The same for a statement with parameters, where psycopg reads % as the beginning of one."""
+        return sql().SQL(self.name().as_string().replace("%", "%%"))
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -110,7 +113,7 @@ class Database:
 
     def memo(self) -> dict[str, Any]:
         balance = self._balance
-        plain = None if balance is None else {"centre": balance.centre, "spread": balance.spread, "phi": balance.phi}
+        plain = None if balance is None else {"center": balance.center, "spread": balance.spread, "phi": balance.phi}
         return {"balance": plain, "extent": self._extent}
 
     def revised(self, view: View, kept: Array) -> "Database":
@@ -123,7 +126,7 @@ class Database:
         with self.settings.transaction() as cursor:
             self._check_publication(cursor)
             if len(gone):
-                query = sql().SQL("DELETE FROM {} WHERE id = ANY(%s)").format(self.settings.name())
+                query = sql().SQL("DELETE FROM {} WHERE id = ANY(%s)").format(self.settings.name_in_query())
                 cursor.execute(query, [self.view.shelf.ids[gone].tolist()])
             if new is not None:
                 _copy(cursor, self.settings.name(), view.shelf.ids[len(kept) :], self._publication, new)
@@ -137,18 +140,29 @@ class Database:
         self.settings.publication = None
 
     def _check_publication(self, cursor: Any) -> None:
-        """Lock the table and make sure that it is still the one this index wrote."""
+        """Lock the table and make sure that it is still the one this index wrote, with its items and no others."""
         if _comment(cursor, self.settings) is None:
-            raise Superseded(f"MetricIndex: the table {self.settings.table!r} is gone; refresh() writes it again.")
+            raise Superseded(
+                f"MetricIndex: the table {self.settings.table!r} no longer exists; refresh() writes it again."
+            )
         cursor.execute(sql().SQL("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE").format(self.settings.name()))
-        cursor.execute(sql().SQL("SELECT publication FROM {} LIMIT 1").format(self.settings.name()))
-        self._check(np.array(cursor.fetchone()))
+        cursor.execute(
+            sql().SQL("SELECT min(publication), max(publication), count(*) FROM {}").format(self.settings.name())
+        )
+        *publications, count = cursor.fetchone()
+        self._check(np.array(publications))
+        if count != len(self.view.shelf):
+            raise Superseded(
+                f"MetricIndex: the table {self.settings.table!r} has {count:,} items, but this index knows "
+                f"{len(self.view.shelf):,}: another index or process changed it. Nothing was changed; load that index, "
+                "or call refresh() on this one to write the table again."
+            )
 
     def _check(self, publications: Array) -> None:
         if (publications != self._publication).any():
             raise Superseded(
-                f"MetricIndex: the table {self.settings.table!r} was written anew by another index or process; load "
-                "that index, or refresh() this one to write the table again."
+                f"MetricIndex: the table {self.settings.table!r} was rewritten by another index or process; load that "
+                "index, or call refresh() on this one to write the table again."
             )
 
     def search(self, Q: Any, k: int) -> tuple[Array, Array]:
@@ -165,7 +179,9 @@ class Database:
 
     def _check_found(self, places: Array, least: int) -> None:
         if ((places >= 0).sum(axis=1) < least).any():
-            raise Superseded(f"MetricIndex: the table {self.settings.table!r} lacks items that the index holds.")
+            raise Superseded(
+                f"MetricIndex: the table {self.settings.table!r} is missing items that the index contains."
+            )
 
     def _rough(self, queries: Array, reach: int) -> tuple[Array, Array]:
         vectors = (queries if self._balance is None else self._balance.queries(queries)).astype(np.float32)
@@ -194,9 +210,10 @@ class Database:
         )
         near = sql().SQL("<#>" if self._balance is None else "<->")
         try:
-            cursor.execute(query.format(near=near, table=self.settings.name()), [list(vectors), values.shape[1]])
+            named = query.format(near=near, table=self.settings.name_in_query())
+            cursor.execute(named, [list(vectors), values.shape[1]])
         except optional("psycopg", "pgvector").errors.UndefinedTable as error:
-            raise Superseded(f"MetricIndex: the table {self.settings.table!r} is gone.") from error
+            raise Superseded(f"MetricIndex: the table {self.settings.table!r} no longer exists.") from error
         numbers, ids, publications, found = (np.array(column) for column in zip(*cursor.fetchall(), strict=True))
         self._check(publications)
         ranks = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
@@ -213,7 +230,7 @@ def _prepared(view: View, settings: DatabaseSettings) -> tuple[Array, Balance | 
     vectors = view.item_vectors()
     extent, balance = _extent(vectors), None
     if settings.approximate:
-        balance = view.learner._balance(vectors)
+        balance = view.reader.balance(vectors)
         vectors = balance.items(vectors)
     _refuse_wide(vectors.shape[1], settings.approximate)
     return vectors, balance, extent
@@ -248,10 +265,13 @@ def _refuse_foreign(cursor: Any, settings: DatabaseSettings) -> None:
     if comment is None:
         return
     if comment != COMMENT:
-        raise ValueError(f"MetricIndex: the table {settings.table!r} exists and is not paloma's; choose another name.")
+        raise ValueError(
+            f"MetricIndex: the table {settings.table!r} exists and was not created by paloma; choose another name."
+        )
     if settings.publication is None and not settings.replace:
         raise ValueError(
-            f"MetricIndex: the table {settings.table!r} of another index exists; choose another name, or replace=True."
+            f"MetricIndex: the table {settings.table!r} already exists and belongs to another index; choose another "
+            "name, or set replace=True."
         )
 
 

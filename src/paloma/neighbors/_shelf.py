@@ -7,13 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import _validation as check
-from .._locality import Labels
-from ..estimators.base import Learner
-
-Array = NDArray[Any]
+from .._core.locality import Labels
+from .._reading import Reader
+from .._typing import Array
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Shelf:
         if not (fits and self.ids.ndim == 1 and len(np.unique(as_ids(self.ids))) == n and type(self.next_id) is int):
             raise ValueError("The items of an index do not fit together.")
         if n and not (np.allclose(self.shares.sum(axis=1), 1.0) and (np.diff(self.shares.indptr) > 0).all()):
-            raise ValueError("The shares of classes of an index do not sum to 1.")
+            raise ValueError("The class shares of an index do not sum to 1.")
         return self
 
     @cached_property
@@ -60,21 +59,23 @@ class Shelf:
         near = self._order[np.minimum(np.searchsorted(self.ids, ids, sorter=self._order), len(self) - 1)]
         return np.where(self.ids[near] == ids, near, -1)
 
-    def added(self, learner: Learner, X: Any, y: Any, ids: Any) -> "Shelf":
+    def added(self, reader: Reader, X: Any, y: Any, ids: Any) -> "Shelf":
         """This shelf and more items, after every check."""
-        rows = learner._rows(X)
+        rows = reader.rows(X)
         rows = rows.copy() if len(self) == 0 else check.of_kind(rows, sp.issparse(self.X))
         if len(self) and rows.shape[1] != self.X.shape[1]:
             raise ValueError(f"X has {rows.shape[1]} features, but the items of the index have {self.X.shape[1]}.")
         n = rows.shape[0]
-        labels, shares = self._shares(learner, y, n)
+        labels, shares = self._shares(reader, y, n)
         new = self._new_ids(ids, n)
         numbers = new.dtype.kind != "U"
         if not len(self):
             return Shelf(rows, new, shares, labels, self._after(new))
         if numbers == (self.ids.dtype.kind == "U"):
             kinds = ("numbers", "strings") if numbers else ("strings", "numbers")
-            raise TypeError(f"MetricIndex: ids of one kind, please: got {kinds[0]}, but the ids so far are {kinds[1]}.")
+            raise TypeError(
+                f"MetricIndex: ids must all have the same type: got {kinds[0]}, but the ids so far are {kinds[1]}."
+            )
         X = sp.vstack([self.X, rows], "csr") if sp.issparse(rows) else np.concatenate([self.X, rows])
         old = sp.csr_matrix((self.shares.data, self.shares.indices, self.shares.indptr), (len(self), shares.shape[1]))
         return Shelf(X, np.concatenate([self.ids, new]), sp.vstack([old, shares], "csr"), labels, self._after(new))
@@ -85,29 +86,35 @@ class Shelf:
     def _new_ids(self, ids: Any, n: int) -> Array:
         if ids is None:
             if self.ids.dtype.kind == "U" and len(self):
-                raise ValueError("MetricIndex: the ids so far are strings, so that new items need ids of their own.")
-            return np.arange(self.next_id, self.next_id + n)
+                raise ValueError("MetricIndex: the ids so far are strings, so new items need explicit ids.")
+            if self.next_id + n > np.iinfo(np.int64).max:
+                raise ValueError(
+                    "MetricIndex: no default ids are left, because an id close to 2**63 was given; pass ids."
+                )
+            return np.arange(self.next_id, self.next_id + n, dtype=np.int64)
         new = as_ids(ids)
         if new.shape != (n,):
-            raise ValueError(f"MetricIndex: ids must be one for each of the {n} rows of X, got shape {new.shape}.")
+            raise ValueError(
+                f"MetricIndex: ids must have one entry for each of the {n} rows of X, got shape {new.shape}."
+            )
         distinct, counts = np.unique(new, return_counts=True)
         if len(distinct) < n:
-            raise ValueError(f"MetricIndex: ids must differ; given twice: {listed(distinct[counts > 1])}.")
+            raise ValueError(f"MetricIndex: ids must be unique; duplicates: {listed(distinct[counts > 1])}.")
         known = self.places(new) >= 0
         if known.any():
             raise ValueError(
-                f"MetricIndex: already in the index: {listed(new[known])}. Remove them first, or give other ids."
+                f"MetricIndex: already in the index: {listed(new[known])}. Remove them first, or pass other ids."
             )
         return new
 
-    def _shares(self, learner: Learner, y: Any, n: int) -> tuple[Labels, sp.csr_matrix]:
+    def _shares(self, reader: Reader, y: Any, n: int) -> tuple[Labels, sp.csr_matrix]:
         """Classes of new items as shares: one label each, a matrix of shares over classes_, or none."""
         if y is None:
             return self.labels, self._one_each(np.full(n, -1), len(self.labels))
         if np.ndim(y) == 2 and np.shape(y)[1] > 1:
-            return self._soft(learner, np.asarray(y, np.float64), n)
-        y = check.check_labels(learner, y, n)
-        learner._codes_of(y, n, "rows of X")
+            return self._soft(reader, np.asarray(y, np.float64), n)
+        y = check.check_labels(reader.owner, y, n)
+        reader.codes(y, n)
         labels = self.labels.extended(y)
         return labels, self._one_each(labels.codes(y), len(labels))
 
@@ -115,15 +122,15 @@ class Shelf:
     def _one_each(codes: Array, n_labels: int) -> sp.csr_matrix:
         return sp.csr_matrix((np.ones(len(codes)), codes + 1, np.arange(len(codes) + 1)), (len(codes), n_labels + 1))
 
-    def _soft(self, learner: Learner, y: Array, n: int) -> tuple[Labels, sp.csr_matrix]:
-        classes = learner.classes_
+    def _soft(self, reader: Reader, y: Array, n: int) -> tuple[Labels, sp.csr_matrix]:
+        classes = reader.labels.sorted
         if y.shape != (n, len(classes)):
             raise ValueError(
-                f"MetricIndex: y as shares must be ({n}, {len(classes)}), a column for each of the metric's classes_, "
-                f"got {y.shape}."
+                f"MetricIndex: y as class shares must have shape ({n}, {len(classes)}), one column for each of the "
+                f"metric's classes_, got {y.shape}."
             )
         if not (np.isfinite(y).all() and (y >= 0).all() and np.allclose(y.sum(axis=1), 1.0, rtol=0, atol=1e-6)):
-            raise ValueError("MetricIndex: shares of classes must be at least 0 and sum to 1 in each row.")
+            raise ValueError("MetricIndex: class shares must be nonnegative and sum to 1 in each row.")
         labels = self.labels.extended(classes)
         shares = sp.csr_matrix(y / y.sum(axis=1, keepdims=True))
         columns = labels.codes(classes)[shares.indices] + 1
@@ -142,7 +149,7 @@ class Shelf:
         return replace(self, X=self.X[kept], ids=self.ids[kept], shares=self.shares[kept])
 
     def labels_of(self, places: Array) -> Array:
-        """Label of each item, that of its largest share; None where it has no class."""
+        """Label of each item, that of its largest share; None if it has no class."""
         largest = np.asarray(self.shares[places].argmax(axis=1)).ravel()
         names = np.array([None, *self.labels.labels.tolist()], dtype=object)
         return names[largest]
@@ -150,15 +157,20 @@ class Shelf:
 
 def as_ids(ids: ArrayLike | Iterable[Any]) -> Array:
     """Whole numbers as int64, or strings; a set, a list, an array or a single id."""
-    array = np.atleast_1d(np.asarray(sorted(ids) if isinstance(ids, set | frozenset) else ids))
+    if isinstance(ids, set | frozenset):
+        ids = sorted(ids, key=lambda value: (isinstance(value, str), value))
+    array = np.atleast_1d(np.asarray(ids if hasattr(ids, "dtype") else np.array(ids, object)))
     if array.dtype.kind == "O":
-        array = np.asarray(array.tolist())
+        values = array.tolist()
+        if len({isinstance(value, str) for value in array.ravel()}) > 1:
+            raise TypeError("MetricIndex: ids must all be integers or all be strings, got both.")
+        array = np.asarray(values)
     if not array.size:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iuU":
-        raise TypeError(f"MetricIndex: ids must be whole numbers or strings, got dtype {array.dtype}.")
+        raise TypeError(f"MetricIndex: ids must be integers or strings, got dtype {array.dtype}.")
     if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
-        raise ValueError("MetricIndex: ids must fit into 64 bits with a sign.")
+        raise ValueError("MetricIndex: ids must fit into signed 64-bit integers.")
     return array if array.dtype.kind == "U" else array.astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Items under one metric: exact values of pairs, and vectors for inner-product search (spec.md 11), soft classes too.
+"""Items under one metric: exact values of pairs, and vectors for inner-product search (theory 11), soft classes too.
 
 An item with shares pi of classes has the metric sum_c pi_c M_c. Values and search vectors are linear in M, so both are
 weighted sums over the item's classes.
@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from .._representation import SHARED
-from .._search import ITEM_TILE, best_of, certified, squared_norms
-from ..estimators.base import Learner
+from .._core.locality import SHARED
+from .._reading import Reader
+from .._rows import squared_norms
+from .._search.tiles import ITEM_TILE, best_of, certified
+from .._typing import Array
+from .._validation import of_kind, read_only
 from ._shelf import Shelf
 
-Array = NDArray[Any]
 Rough = Callable[[Array, int], tuple[Array, Array]]
 # Pairs of a row and a class that are looked at directly at a time.
 PAIRS = 1 << 16
@@ -25,32 +26,24 @@ PAIRS = 1 << 16
 class View:
     """The items of a shelf as a learner sees them. Small values are near: squared distances, or minus similarities."""
 
-    def __init__(self, learner: Learner, shelf: Shelf, centre: Array | None = None) -> None:
-        if shelf.X.shape[1] != learner.n_features_in_:
+    def __init__(self, reader: Reader, shelf: Shelf, center: Array | None = None) -> None:
+        if shelf.X.shape[1] != reader.n_features:
             raise ValueError(
-                f"The metric now has {learner.n_features_in_} features, the items of the index {shelf.X.shape[1]}."
+                f"The metric now has {reader.n_features} features, but the items of the index have {shelf.X.shape[1]}."
             )
-        self.learner, self.shelf, self.centre = learner, shelf, centre
-        self.symmetric = bool(learner._measure.symmetric)
-        self.shares, self.codes = _regions(learner, shelf) if learner._model.regions else _classes(learner, shelf)
+        self.reader, self.shelf, self.center = reader, shelf, center
+        self.shares, self.codes = _regions(reader, shelf) if reader.regions else _classes(reader, shelf)
         self.hard = bool(self.shares.nnz == len(shelf))
-        if centre is None and self.symmetric and not sp.issparse(shelf.X):
-            self.centre = shelf.X.mean(axis=0, dtype=np.float64).astype(shelf.X.dtype)
+        if center is None and reader.measure.is_distance and not sp.issparse(shelf.X):
+            self.center = shelf.X.mean(axis=0, dtype=np.float64).astype(shelf.X.dtype)
 
     def revised(self, shelf: Shelf) -> "View":
         """Other items under the same metric, in the same coordinates."""
-        return View(self.learner, shelf, self.centre)
+        return View(self.reader, shelf, self.center)
 
     def queries(self, Q: Any) -> Any:
         """Rows of the items' kind, checked, in the learner's precision."""
-        rows = self.learner._rows(Q)
-        if sp.issparse(self.shelf.X):
-            return rows if sp.issparse(rows) else sp.csr_matrix(rows)
-        return rows.toarray() if sp.issparse(rows) else rows
-
-    def distances(self, values: Array) -> Array:
-        """What users see: distances, or scores."""
-        return np.sqrt(np.maximum(values, 0.0)) if self.symmetric else -values
+        return of_kind(self.reader.rows(Q), sp.issparse(self.shelf.X))
 
     def values(self, Q: Any, places: Array) -> Array:
         """Values of the items `places`, (n_queries, m), formed directly; infinite where a place is -1."""
@@ -58,13 +51,13 @@ class View:
         step = max(1, PAIRS * len(self.shelf) // (self.shares.nnz * max(1, places.shape[1])))
         tiles = [slice(a, a + step) for a in range(0, len(places), step)]
         values = np.concatenate([self._pairs(Q[part], items[part]) for part in tiles] or [np.empty(places.shape)])
-        return np.where(places >= 0, values if self.symmetric else -values, np.inf)
+        return np.where(places >= 0, self.reader.measure.near(values), np.inf)
 
     def _pairs(self, Q: Any, items: Array) -> Array:
         flat = items.ravel()
         owner, entry, weight = self._entries(flat)
         left, right = Q[owner // items.shape[1]], self.shelf.X[flat[owner]]
-        values = self.learner._values(left, right, self.codes[entry])
+        values = self.reader.values(left, right, self.codes[entry])
         return (values if weight is None else np.bincount(owner, weight * values, len(flat))).reshape(items.shape)
 
     def _entries(self, items: Array) -> tuple[Array, Array, Array | None]:
@@ -84,9 +77,9 @@ class View:
 
     def _vectors(self, items: Array) -> Array:
         owner, entry, weight = self._entries(items)
-        vectors: Any = self.learner._item_vectors(self._centred(self.shelf.X[items[owner]]), self.codes[entry])
+        vectors: Any = self.reader.item_vectors(self._centered(self.shelf.X[items[owner]]), self.codes[entry])
         if sp.issparse(vectors):
-            raise TypeError("This backend holds dense vectors, and X is sparse: use backend='exact'.")
+            raise TypeError("This backend stores dense vectors, but X is sparse: use backend='exact'.")
         if weight is None:
             return vectors
         sums = sp.csr_matrix((weight.astype(vectors.dtype), (owner, np.arange(len(owner)))), (len(items), len(owner)))
@@ -94,11 +87,12 @@ class View:
 
     def query_vectors(self, Q: Any) -> Array:
         """Search vectors of queries; minus the inner product with an item's is its value."""
-        vectors: Any = self.learner.query_vectors(self._centred(Q))
+        rows = self._centered(Q)
+        vectors: Any = self.reader.query_vectors(rows if sp.issparse(rows) else read_only(rows))
         return vectors.toarray() if sp.issparse(vectors) else vectors
 
-    def _centred(self, rows: Any) -> Any:
-        return rows if self.centre is None else rows - self.centre
+    def _centered(self, rows: Any) -> Any:
+        return rows if self.center is None else rows - self.center
 
     def best_of(self, Q: Any, places: Array, k: int) -> tuple[Array, Array]:
         """The k best of these candidates by their direct values."""
@@ -120,16 +114,16 @@ class View:
         return certified(Q, k, len(self.shelf), attempt, self.values)
 
 
-def _classes(learner: Learner, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
+def _classes(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
     """Shares of classes of each item, and for each of them the code of the class."""
     names = shelf.labels.labels
-    known = learner._codes_of(names, len(names), "labels") if len(names) else np.empty(0, np.int32)
+    known = reader.codes(names, len(names), "labels") if len(names) else np.empty(0, np.int32)
     return shelf.shares, np.r_[SHARED, known].astype(np.int32)[shelf.shares.indices]
 
 
-def _regions(learner: Learner, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
+def _regions(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
     """The same of regions: where an item lies decides, whatever its class."""
-    places = learner._candidates(shelf.X, None, "items")
+    places = reader.candidates(shelf.X, None, "items")
     if places.ndim == 2:
         shares = sp.csr_matrix(places)
         return shares, shares.indices.astype(np.int32)

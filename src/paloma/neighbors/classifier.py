@@ -1,34 +1,33 @@
-"""k nearest neighbours under local metrics."""
+"""k nearest neighbors under local metrics."""
 
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._search import items_of, majority
-from ..estimators import LODML
+from .._search.voting import majority, vote_shares
+from .._typing import Array
+from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, settings_of
 from ..estimators.base import Learner
-
-Array = NDArray[Any]
 
 
 class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """Vote of the nearest rows, each under the metric of its own class.
 
-    Exact: tiles of one matrix product, whatever the number of classes (spec.md 11), and the distances of the neighbours
-    found formed again directly.
+    Exact: tiles of one matrix product, whatever the number of classes, and the distances of the neighbors found are
+    then recomputed directly.
 
     Parameters
     ----------
     metric : learner, optional
-        None is ``LODML(random_state=0)``. A fitted learner is used as it is (also inside FrozenEstimator); an unfitted
-        one is cloned and fitted on the rows given to `fit`.
+        None is ``LODML(random_state=0)``. A fitted learner is used as it is, including inside a FrozenEstimator; an
+        unfitted one is cloned and fitted on the rows passed to `fit`.
     n_neighbors : int
-        Neighbours that vote. A tie goes to the class of the nearest among the tied.
+        Number of neighbors that vote. A tie goes to the class of the nearest of the tied neighbors.
 
     Examples
     --------
@@ -45,7 +44,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.n_neighbors = n_neighbors
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit the metric, unless it is fitted already, and keep the rows as candidates."""
+        """Fit the metric, unless it is already fitted, and keep the rows as candidates."""
         with check.unchanged_on_error(self):
             check.check_count("n_neighbors", self.n_neighbors)
             if y is None:
@@ -60,12 +59,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                     f"n_neighbors={self.n_neighbors} is more than the n_samples = {rows.shape[0]} rows of X."
                 )
             self.metric_ = self._fitted_metric(X, labels)
-            learner = _learner_of(self.metric_)
-            if rows.shape[1] != learner.n_features_in_:
-                raise ValueError(
-                    f"X has {rows.shape[1]} features, but the metric was fitted with {learner.n_features_in_}."
-                )
-            rows = rows.astype(learner._model.dtype, copy=False)
+            learner = bare_learner(self.metric_)
+            reader = reader_of(learner)
+            if rows.shape[1] != reader.n_features:
+                raise ValueError(f"X has {rows.shape[1]} features, but the metric was fitted with {reader.n_features}.")
+            rows = rows.astype(reader.dtype, copy=False)
             rows, labels = self._voters(learner, rows, labels)
             self.classes_, self._numbers = np.unique(labels, return_inverse=True)
             self._items = self._placed(rows, labels)
@@ -73,8 +71,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _placed(self, rows: Any, labels: Array) -> Any:
         """Rows under the metrics of their classes, as they are now."""
-        learner = _learner_of(self.metric_)
-        return items_of(learner._metric(), rows, learner._candidates(rows, labels, "rows of X"))
+        reader = reader_of(bare_learner(self.metric_))
+        return reader.items(rows, reader.candidates(rows, labels))
 
     @property
     def rows_(self) -> Any:
@@ -88,44 +86,51 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return self.classes_[self._numbers]
 
+    @property
+    def row_numbers_(self) -> Array:
+        """Their ascending row numbers in the X of `fit`, as `kneighbors` returns them: rows left without a label do
+        not vote."""
+        check_is_fitted(self)
+        return np.arange(len(self._numbers)) if self._row_numbers is None else self._row_numbers
+
     def refresh(self) -> Self:
-        """Bring the rows under the metric as it is now, after it has learnt more."""
+        """Map the rows again under the current metric, after it has learned more."""
         self._items = self._placed(self.rows_, self.labels_)
         return self
 
     def _voters(self, learner: Learner, rows: Any, labels: Array) -> tuple[Any, Array]:
-        """Rows that may vote: those with a label, and unless semi="none" those that labelled rows agree on."""
+        """Rows that may vote: those with a label, and unless semi="none" those that labeled rows agree on."""
         self._row_numbers = None
         if learner.unlabeled is None or not (labels == learner.unlabeled).any():
             return rows, labels
-        if learner._semi().votes:
+        if settings_of(learner).semi.votes:
             labels = learner.transduce(rows, labels)
         self._row_numbers = np.flatnonzero(labels != learner.unlabeled)
         if len(self._row_numbers) < self.n_neighbors:
             raise ValueError(
-                f"n_neighbors={self.n_neighbors} is more than the {len(self._row_numbers)} labelled rows of X."
+                f"n_neighbors={self.n_neighbors} is more than the {len(self._row_numbers)} labeled rows of X."
             )
         return rows[self._row_numbers], labels[self._row_numbers]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        learner = _learner_of(self.metric)
-        tags.input_tags.sparse = isinstance(learner, Learner) and learner._sparse
-        tags.input_tags.pairwise = isinstance(learner, Learner) and get_tags(learner).input_tags.pairwise
+        learner = parted(self.metric)[1]
+        if is_learner(learner):
+            taken = get_tags(learner).input_tags
+            tags.input_tags.sparse, tags.input_tags.pairwise = taken.sparse, taken.pairwise
         return tags
 
     def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
         metric = LODML(random_state=0) if self.metric is None else self.metric
-        if not isinstance(_learner_of(metric), Learner):
-            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
-        if _learner_of(metric).__sklearn_is_fitted__():
-            return metric
-        return clone(metric).fit(X, y)
+        return metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric).fit(X, y)
 
     def kneighbors(
         self, Q: ArrayLike, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Array | tuple[Array, Array]:
-        """Nearest rows of each query: distances (for a similarity learner: scores) and row numbers, nearest first."""
+        """Nearest rows of each query: distances (for a similarity learner: scores) and row numbers, nearest first.
+
+        Numbers are those of the X of `fit`; ``labels_[np.searchsorted(row_numbers_, numbers)]`` are their labels.
+        """
         check_is_fitted(self)
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         check.check_count("n_neighbors", k)
@@ -137,10 +142,10 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             ids = self._row_numbers[ids]
         if not return_distance:
             return ids
-        return (np.sqrt(np.maximum(values, 0.0)) if self._items.metric.symmetric else -values), ids
+        return measure_of(bare_learner(self.metric_)).visible(values), ids
 
     def predict(self, Q: ArrayLike) -> Array:
-        """Class of each query by the vote of its neighbours."""
+        """Class of each query by the vote of its neighbors."""
         check_is_fitted(self)
         return self.classes_[majority(self._votes(Q))]
 
@@ -152,14 +157,26 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self._numbers[self._search(Q, min(self.n_neighbors, len(self._numbers)))[1]]
 
     def predict_proba(self, Q: ArrayLike) -> Array:
-        """Share of each class among the neighbours; the class predicted stands out by 1e-9 where votes are tied."""
+        """Share of each class among the neighbors; the predicted class stands out by 1e-9 if votes are tied."""
         check_is_fitted(self)
-        numbers = self._votes(Q)
-        columns = np.arange(len(self.classes_))
-        shares = (numbers[:, :, None] == columns).mean(axis=1)
-        return (1.0 - 1e-9) * shares + 1e-9 * (majority(numbers)[:, None] == columns)
+        return vote_shares(self._votes(Q), np.arange(len(self.classes_)))
 
 
-def _learner_of(metric: Any) -> Any:
-    """The learner itself, also out of a FrozenEstimator."""
-    return getattr(metric, "estimator", metric)
+def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:
+    """What a fitted classifier holds beside its metric; None if that has changed since the rows were put under it."""
+    if classifier._items.metric is not reader_of(bare_learner(classifier.metric_)).metric:
+        return None
+    names = ("classes", "numbers", "row_numbers", "rows")
+    return dict(
+        zip(names, (classifier.classes_, classifier._numbers, classifier._row_numbers, classifier.rows_), strict=True)
+    )
+
+
+def put_rows(classifier: MetricKNeighborsClassifier, metric: Any, kept: dict[str, Any]) -> None:
+    """Fit a classifier with what `kept_rows` gave, and this fitted metric."""
+    rows = kept["rows"]
+    if kept["row_numbers"] is None and isinstance(rows, np.ndarray):
+        rows = check.read_only(rows)
+    classifier.metric_, classifier.classes_ = metric, kept["classes"]
+    classifier._numbers, classifier._row_numbers = kept["numbers"], kept["row_numbers"]
+    classifier._items = classifier._placed(rows, classifier.classes_[classifier._numbers])

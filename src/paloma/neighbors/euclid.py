@@ -1,10 +1,10 @@
-"""Euclidean nearest neighbours: what a learnt metric has to beat."""
+"""Euclidean nearest neighbors: the baseline that a learned metric has to beat."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.neighbors import NearestNeighbors
 
-from .._search import majority
+from .._search.voting import majority
 
 
 def euclidean_accuracy(
@@ -15,12 +15,12 @@ def euclidean_accuracy(
     items: ArrayLike | None = None,
     item_labels: ArrayLike | None = None,
 ) -> float:
-    """Accuracy of the vote of Euclidean nearest neighbours.
+    """Accuracy of the vote of Euclidean nearest neighbors.
 
     Parameters
     ----------
     X, y : rows and their labels.
-    n_neighbors : neighbours that vote; a tie goes to the class of the nearest among the tied.
+    n_neighbors : number of neighbors that vote; a tie goes to the class of the nearest of the tied neighbors.
     items, item_labels : the rows that vote; None: all of X but the row itself.
 
     Examples

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._locality import Labels
+from .._core.locality import Labels
+from .._typing import Array
+from ..estimators import Mark, is_learner, parted, reader_of
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -20,7 +21,6 @@ from ._pgvector import Superseded
 from ._shelf import Shelf
 from ._view import View
 
-Array = NDArray[Any]
 # Seconds that a search waits for a writer that has changed a database to publish what belongs to it.
 PATIENCE = 1.0
 
@@ -29,6 +29,7 @@ PATIENCE = 1.0
 class Published:
     """What searches see: items under a metric that learns no more, and the engine over them."""
 
+    learner: Learner
     view: View
     engine: Engine
 
@@ -36,28 +37,29 @@ class Published:
 class MetricIndex:
     """Items to be searched, each under the metric of its own class.
 
-    d(q, x)^2 = (q - x)^T M_x (q - x), with M_x the metric of the item's class, the mean of several metrics for an item
-    whose class is known in shares, and the shared part U for an item without a class; for a similarity learner
-    q^T M_x x. Searching under all these metrics is one inner-product search (spec.md 11).
+    d(q, x)^2 = (q - x)^T M_x (q - x), with M_x the metric of the item's class, a weighted mean of metrics for an item
+    with class shares, and the shared part U for an item without a class; for a similarity learner, q^T M_x x. Searching
+    under all these metrics is one inner-product search.
 
-    Searches run under the metric as it was when the first items were added, or at the last `refresh`: a metric that
-    learns on changes nothing until then. Any number of threads may search while one adds, removes or refreshes: each
-    search sees the index as it was when it began.
+    Searches run under the metric as it was when the first items were added, or at the last `refresh`: if the metric
+    keeps learning, nothing changes until the next `refresh`. Any number of threads may search while one adds, removes
+    or refreshes: each search sees the index as it was when it began.
 
     Parameters
     ----------
     metric : learner
-        Fitted before the first items are added; also inside FrozenEstimator. It may go on learning. Or a fitted
-        pipeline that ends in a learner: items and queries then pass through what stands before it, as it is now.
+        Fitted before the first items are added, possibly inside a FrozenEstimator. It may continue to learn. Or a
+        fitted pipeline that ends in a learner: items and queries then pass through the current state of the preceding
+        steps.
     backend : str
-        ``"exact"`` (default): tiles of matrix products, every neighbour certified against rounding.
+        ``"exact"`` (default): tiles of matrix products, every neighbor certified against rounding.
         ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
-        50,000 items on; `recall` tells how good. ``"pgvector"``: vectors in a table of PostgreSQL.
+        50,000 items on; `recall` measures how good. ``"pgvector"``: vectors in a PostgreSQL table.
     **options
         Of the backend. ``faiss-hnsw``: `n_links` (32; more is better and larger), `ef_construction` (40),
         `ef_search` (64; more is better and slower). ``faiss-ivf``: `n_lists` (2 sqrt(n)), `n_probes` (an eighth of
-        them). ``pgvector``: `connection` (what psycopg.connect takes, or a callable that gives connections, such as
-        ``ConnectionPool.connection``; by default libpq's environment, PGHOST and so on), `table`
+        them). ``pgvector``: `connection` (anything psycopg.connect takes, or a callable that returns connections, such
+        as ``ConnectionPool.connection``; by default libpq's environment, PGHOST and so on), `table`
         (``"paloma_items"``, or a pair (schema, table)), `approximate` (False: exact by sequential scan; True: HNSW),
         `ef_search` (100), `replace` (False: an existing table is refused).
 
@@ -82,14 +84,13 @@ class MetricIndex:
     def __init__(self, metric: Any, *, backend: str = "exact", **options: Any) -> None:
         self._engine, self._settings = chosen(backend, options)
         self.metric, self.backend = metric, backend
-        model = getattr(metric, "estimator", metric)
-        self._before = deepcopy(model[:-1]) if isinstance(model, Pipeline) and len(model) > 1 else None
-        self._learner = model[-1] if isinstance(model, Pipeline) else model
-        if not isinstance(self._learner, Learner):
+        before, learner = parted(metric)
+        if not is_learner(learner):
             raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+        self._before, self._learner = deepcopy(before), learner
         self._published: Published | None = None
         self._empty = Shelf.empty()
-        self._source: tuple[Any, int, str] | None = None
+        self._source: Mark | None = None
         self._writing = threading.RLock()
 
     def __repr__(self) -> str:
@@ -113,25 +114,24 @@ class MetricIndex:
     # -- writing ---------------------------------------------------------------------------------------------
 
     def add(self, X: ArrayLike, y: ArrayLike | None = None, ids: ArrayLike | None = None) -> Array:
-        """Add items under the published metric; the first ones publish the metric as it is now.
+        """Add items under the published metric; the first ones publish the current metric.
 
         Parameters
         ----------
         X : (n, d) rows; copied.
         y : (n,) classes; or (n, n_classes) shares of the metric's `classes_`, rows that sum to 1, for items whose class
-            is not certain; None: items without a class, which the shared part scores. A class that the metric has never
-            seen scores by lam U + mu I. Global learners ignore y.
-        ids : (n,) whole numbers or strings that are not in the index; by default the next whole numbers, which are
-            never used again, even when items are removed.
+            is uncertain; None: items without a class, which are scored by the shared part. A class that the metric has
+            never seen is scored by lam U + mu I. Global learners ignore y.
+        ids : (n,) integers or strings that are not in the index; by default the next integers, which are never reused,
+            even if items are removed.
 
         Returns
         -------
-        ids : (n,) ids of the new items. Adding copies what is held: add many items at a time.
+        ids : (n,) ids of the new items. Adding copies all existing items: add many at a time.
         """
         with self._writing:
-            check_is_fitted(self._learner)
             held = self._shelf
-            shelf = held.added(self._learner, self._prepared(X), y, ids)
+            shelf = held.added(reader_of(self._learner), self._prepared(X), y, ids)
             if self._published is None:
                 self._publish(shelf)
             else:
@@ -139,7 +139,7 @@ class MetricIndex:
             return shelf.ids[len(held) :].copy()
 
     def remove(self, ids: Any) -> Self:
-        """Remove items; `ids` is taken as a set, and all must be in the index."""
+        """Remove items; `ids` is treated as a set, and all of them must be in the index."""
         with self._writing:
             shelf = self._shelf
             gone = shelf.found(ids)
@@ -152,7 +152,7 @@ class MetricIndex:
         return self
 
     def refresh(self) -> Self:
-        """Publish the metric as it is now: all items are mapped, and graphs built, again."""
+        """Publish the current metric: all items are mapped again, and graphs are rebuilt."""
         with self._writing:
             check_is_fitted(self._learner)
             if len(self):
@@ -160,16 +160,17 @@ class MetricIndex:
         return self
 
     def _publish(self, shelf: Shelf) -> None:
-        view = View(deepcopy(self._learner), shelf)
-        self._published = Published(view, self._engine.build(view, self._settings))
-        self._source = self._mark()
+        learner = deepcopy(self._learner)
+        view = View(reader_of(learner), shelf)
+        self._published = Published(learner, view, self._engine.build(view, self._settings))
+        self._source = Mark.of(self._learner)
 
     def _revise(self, published: Published, shelf: Shelf, kept: Array) -> None:
         view = published.view.revised(shelf)
-        self._published = Published(view, published.engine.revised(view, kept))
+        self._published = Published(published.learner, view, published.engine.revised(view, kept))
 
     def _clear(self, published: Published) -> None:
-        """No items are left: the next ones publish the metric anew."""
+        """No items are left: the next ones publish the metric again."""
         published.engine.clear()
         self._empty = Shelf.empty(published.view.shelf.next_id)
         self._published = self._source = None
@@ -186,9 +187,9 @@ class MetricIndex:
         Q : (n_queries, d) rows. Queries have no class.
         k : int, at most the number of items.
         rerank : ``"published"``: the k nearest under the published metric. ``"live"``: candidates are found under the
-            published metric and ranked exactly under the metric as it is now, so that learning tells at once and
-            nothing is rebuilt. The metric must not be learning in another thread meanwhile.
-        n_candidates : of ``rerank="live"``; by default 3 k, at least k + 20. More as the index grows stale.
+            published metric and ranked exactly under the current one, so learning takes effect at once and nothing is
+            rebuilt. The metric must not be learning in another thread at the same time.
+        n_candidates : for ``rerank="live"``; by default 3 k, at least k + 20. Use more as the index grows stale.
 
         Returns
         -------
@@ -207,7 +208,7 @@ class MetricIndex:
         return X if self._before is None else self._before.transform(X)
 
     def _settled(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
-        """Search again where a database was changed meanwhile and what belongs to it is about to be published."""
+        """Search again if a database was changed in the meantime and what belongs to it is about to be published."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -218,16 +219,16 @@ class MetricIndex:
                 time.sleep(0.01)
 
     def _found(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
-        """One attempt at what is published now; with candidates, ranked by the metric as it is now."""
+        """One attempt at what is published now; with candidates, ranked by the current metric."""
         published = self._held(k)
         view, rows = published.view, published.view.queries(Q)
         if n_candidates is None:
             values, places = published.engine.search(rows, k)
         else:
-            live = View(self._learner, view.shelf, view.centre)
+            live = View(reader_of(self._learner), view.shelf, view.center)
             places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
             values, places = live.best_of(rows, places, k)
-        return view.distances(values), view.shelf.ids[places]
+        return view.reader.measure.visible(values), view.shelf.ids[places]
 
     def _held(self, k: int) -> Published:
         published = self._published
@@ -245,14 +246,14 @@ class MetricIndex:
         return view.shelf.ids[Tiles.build(view).ranking(view.queries(self._prepared(Q)))]
 
     def labels_of(self, ids: ArrayLike) -> Array:
-        """Class of each of these items (of soft classes the largest share), None where there is none; shaped as ids."""
+        """Class of each of these items (the largest share, if it has several), None if it has none; shaped like ids."""
         given = np.asarray(ids)
         shelf = self._shelf
         shelf.found(given.ravel())
         return shelf.labels_of(shelf.places(given.ravel())).reshape(given.shape)
 
     def recall(self, Q: ArrayLike, k: int = 10) -> float:
-        """Share of the k nearest items under the published metric that `search` finds; 1 for exact backends."""
+        """Fraction of the k nearest items under the published metric that `search` finds; 1 for exact backends."""
         check.check_count("k", k)
         published = self._held(k)
         rows = published.view.queries(self._prepared(Q))
@@ -261,24 +262,20 @@ class MetricIndex:
 
     @property
     def updates_behind(self) -> int:
-        """Updates that the metric has made since it was published."""
+        """Number of updates of the metric since it was published."""
         if self._published is None or self._fresh():
             return 0
-        return int(self._learner.n_updates_ - self._published.view.learner.n_updates_)
-
-    def _mark(self) -> tuple[Any, int, str]:
-        """What tells whether the metric has learnt, or was set, since."""
-        return self._learner._model, self._learner.n_triplets_, repr(self._learner.get_params())
+        return int(self._learner.n_updates_ - self._published.learner.n_updates_)
 
     def _fresh(self) -> bool:
-        now = self._mark()
-        return self._source is not None and self._source[0] is now[0] and self._source[1:] == now[1:]
+        """Whether the metric has neither learned nor been set since it was published."""
+        return self._source is not None and self._source == Mark.of(self._learner)
 
     def staleness(self, k: int = 10, n_queries: int = 200, random_state: int = 0) -> float:
-        """Share of the k nearest that the metric as it is now would replace: 0 is up to date.
+        """Fraction of the k nearest items that the current metric would replace: 0 means up to date.
 
-        Measured on random items of the index as queries, by the overlap of ``search(Q, k)`` with
-        ``search(Q, k, rerank="live")``. When it is more than you accept, `refresh`.
+        Measured on random items of the index as queries, by the overlap of ``search(Q, k)`` with ``search(Q, k,
+        rerank="live")``. If it is higher than you can accept, call `refresh`.
         """
         check.check_count("k", k)
         shelf = self._held(k).view.shelf
@@ -301,11 +298,11 @@ class MetricIndex:
             shelf, published = self._shelf, self._published
             return {
                 "metric": self.metric,
-                "published": None if published is None or self._fresh() else published.view.learner,
+                "published": None if published is None or self._fresh() else published.learner,
                 "backend": self.backend,
                 "options": options_of(self._settings),
                 "engine": {} if published is None else published.engine.memo(),
-                "centre": None if published is None else published.view.centre,
+                "center": None if published is None else published.view.center,
                 "X": shelf.X,
                 "ids": shelf.ids,
                 "shares": shelf.shares,
@@ -319,11 +316,11 @@ class MetricIndex:
         shelf = Shelf(state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"]).checked()
         index._empty = Shelf.empty(shelf.next_id)
         if len(shelf):
-            learner = index._learner if state["published"] is None else state["published"]
-            view = View(deepcopy(learner), shelf, state["centre"])
+            learner = deepcopy(index._learner if state["published"] is None else state["published"])
+            view = View(reader_of(learner), shelf, state["center"])
             engine = index._engine.restored(view, index._settings, state["engine"])
-            index._published = Published(view, engine)
-            index._source = index._mark() if state["published"] is None else None
+            index._published = Published(learner, view, engine)
+            index._source = Mark.of(index._learner) if state["published"] is None else None
         return index
 
     def __reduce__(self) -> tuple[Any, ...]:
