@@ -1,8 +1,10 @@
-"""Model files: one file a model, without pickle on any path.
+"""Model files: one file per model, without pickle on any path.
 
 `save` writes a safetensors file whose metadata hold the model as strict JSON and whose last 32 bytes are the SHA-256 of
-everything before them; `load` verifies that before it reads anything else. What a class may hold is in `_state`, which
-classes there are in `_registry`, the tree of plain values in `_tree`, the bytes in `_container`.
+everything before them; `load` verifies that before it reads anything else. What a file holds of an object is an
+explicit schema (`paloma._core.fields`): that of a space is beside the space, all others are here, in `_model`,
+`_learners`, `_clusters`, `_steps`, `_index` and `_objects`. `_flat` turns states into JSON and arrays, `_plain`
+parameters, `_container` both into bytes.
 """
 
 import os
@@ -14,17 +16,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import ModelFileError
 from . import _container
-from ._about import environment, learner_of, summary
+from ._about import environment, summary
+from ._flat import Reader, Writer
+from ._lock import locked
+from ._objects import read_object, write_object
 from ._registry import register
-from ._tree import Reader, Writer
 
-__all__ = ["learner_of", "load", "register", "save"]
+__all__ = ["load", "locked", "register", "save"]
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
     """Save a fitted learner, classifier, index or pipeline, so that `load` goes on from there to the bit.
 
-    A pipeline may hold scikit-learn's own scalers, normalisers, PCA and TruncatedSVD in front of a learner. The file is
+    A pipeline may hold scikit-learn's own scalers, normalizers, PCA and TruncatedSVD in front of a learner. The file is
     written under a temporary name, synced and renamed: a crash leaves the old file or the new one.
 
     Parameters
@@ -51,8 +55,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     if isinstance(model, BaseEstimator):
         check_is_fitted(model)
     writer = Writer()
-    tree = writer.node(model, type(model).__name__)
-    header = {"summary": summary(model), "environment": environment(), "model": tree}
+    node = write_object(writer, model, type(model).__name__)
+    header = {"summary": summary(model), "environment": environment(), "model": node}
     _container.write(Path(path), header, writer.arrays)
 
 
@@ -76,8 +80,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     paloma.exceptions.ModelFileError: ...__init__.py was not written by paloma.save.
     """
     path = Path(path)
-    header, arrays = _container.read(path)
+    header, arrays, size = _container.read(path)
     try:
-        return Reader(arrays).whole(header["model"])
+        reader, node = Reader(arrays, size), header["model"]
+        model = read_object(reader, node, str(node["class"]) if isinstance(node, dict) else "the model")
+        reader.finish()
+    except ImportError:
+        raise
     except ModelFileError as error:
-        raise ModelFileError(f"{path} holds no valid model: {error}") from None
+        raise ModelFileError(f"{path} holds no valid model: {error}.") from None
+    except Exception as error:  # whatever a file that makes no sense leads to
+        raise ModelFileError(f"{path} holds no valid model: {type(error).__name__}: {error}"[:500]) from None
+    return model

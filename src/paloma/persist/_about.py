@@ -5,21 +5,13 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_info
 
+from ..estimators import learner_of
+
+# Classes, and features, that are named.
+LISTED = 1000
 _LIBRARIES = ("paloma", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
-
-
-def learner_of(model: Any) -> Any:
-    """The learner inside a pipeline, a frozen estimator, a classifier or an index; else the model itself."""
-    while True:
-        if isinstance(model, Pipeline):
-            model = model[-1]
-        held = [vars(model)[name] for name in ("metric_", "metric", "estimator") if name in vars(model)]
-        if not held:
-            return model
-        model = held[0]
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -32,8 +24,8 @@ def summary(model: Any) -> dict[str, Any]:
         "model": type(model).__name__,
         "learner": type(learner).__name__,
         "parameters": {name: repr(value)[:200] for name, value in parameters.items()},
-        "classes": [str(label) for label in getattr(learner, "classes_", ())],
-        "features": [str(name) for name in columns],
+        "classes": [str(label)[:200] for label in getattr(learner, "classes_", ())[:LISTED]],
+        "features": [str(name)[:200] for name in list(columns)[:LISTED]],
         "n_features": int(getattr(learner, "n_features_in_", 0)),
         "n_triplets": int(getattr(learner, "n_triplets_", 0)),
         "n_updates": int(getattr(learner, "n_updates_", 0)),

@@ -1,79 +1,62 @@
-"""The classes that a model file may hold: nothing else is ever made by `load`.
+"""The classes that a model file may hold beside paloma's own learners and the objects of `_objects`."""
 
-They are paloma's own below the model files, so that a new learner is here because it exists; a few of scikit-learn; and
-those that a user registers. None of them does anything when it is made: attributes are set, no code runs.
-"""
-
-import inspect
-from functools import cache
-from importlib import import_module
-from pkgutil import walk_packages
 from typing import Any
 
+from ..estimators.base import Learner
 from ..exceptions import ModelFileError
+from ._clusters import KINDS
+from ._learners import LEARNERS
+from ._steps import STEPS
 
-_OWN = ("_", "estimators", "neighbors", "preprocessing", "triplets")
-_OTHERS = {
-    "sklearn.cluster": ("KMeans", "MiniBatchKMeans"),
-    "sklearn.decomposition": ("PCA", "TruncatedSVD"),
-    "sklearn.frozen": ("FrozenEstimator",),
-    "sklearn.pipeline": ("Pipeline",),
-    "sklearn.preprocessing": ("MaxAbsScaler", "MinMaxScaler", "Normalizer", "RobustScaler", "StandardScaler"),
-}
+PAIR = ("__paloma_state__", "__paloma_restore__")
+RESERVED = {"FrozenEstimator", "MetricIndex", "MetricKNeighborsClassifier", "Pipeline", *KINDS, *LEARNERS, *STEPS}
 _registered: dict[str, type] = {}
 
 
 def register(kind: type) -> type:
     """Allow model files to hold instances of a class of yours, under its name; usable as a decorator.
 
-    It must be registered before `load` as well. `paloma.persist._state` says how instances are taken apart.
+    A subclass of a learner is held like the learner: its parameters, and what it has learned. Any other class says
+    itself what it is made of, by two methods: ``__paloma_state__(self)`` gives a dict of plain values (numbers,
+    strings, lists, dicts, arrays) and of objects that files may hold; the class method
+    ``__paloma_restore__(cls, state)`` makes an instance of such a dict. It must doubt what it is given: the file may
+    come from anyone.
+
+    The class must be registered before `load` as well.
 
     Examples
     --------
     >>> @register
     ... class Note:
-    ...     text = "kept with the model"
-    >>> name_of(Note())
+    ...     def __init__(self, text):
+    ...         self.text = text
+    ...     def __paloma_state__(self):
+    ...         return {"text": self.text}
+    ...     @classmethod
+    ...     def __paloma_restore__(cls, state):
+    ...         return cls(str(state["text"]))
+    >>> name_of(Note("kept with the model"))
     'Note'
     """
-    known = _allowed().get(kind.__name__, _registered.get(kind.__name__, kind))
-    if known is not kind:
-        raise ValueError(f"{kind.__name__} is already the name of {known.__module__}.{known.__qualname__}.")
-    _registered[kind.__name__] = kind
+    name = kind.__name__
+    if name in RESERVED or _registered.get(name, kind) is not kind:
+        raise ValueError(f"register: {name!r} is already the name of a class in model files. Give yours another name.")
+    if not issubclass(kind, Learner) and (missing := [method for method in PAIR if not hasattr(kind, method)]):
+        raise TypeError(
+            f"register: {name} needs the methods {' and '.join(PAIR)}, but has no {' and no '.join(missing)}."
+        )
+    _registered[name] = kind
     return kind
 
 
-@cache
-def _allowed() -> dict[str, type]:
-    """Class of each name."""
-    others = [getattr(import_module(module), name) for module, names in _OTHERS.items() for name in names]
-    return {kind.__name__: kind for kind in [*own_classes(), *others]}
-
-
-def own_classes() -> list[type]:
-    """Every class that paloma defines in the layers below the model files."""
-    paloma = import_module("paloma")
-    modules = [
-        import_module(each.name)
-        for each in walk_packages(paloma.__path__, "paloma.")
-        if each.name.removeprefix("paloma.").startswith(_OWN) and "_kernels" not in each.name and "__" not in each.name
-    ]
-    return [kind for module in modules for kind in vars(module).values() if _defined_in(module.__name__, kind)]
-
-
-def _defined_in(module: str, kind: Any) -> bool:
-    return inspect.isclass(kind) and kind.__module__ == module and not inspect.isabstract(kind)
-
-
-def class_of(name: str) -> type:
-    """The class of this name, or an error where there is none."""
-    kind = _allowed().get(name, _registered.get(name))
-    if kind is None:
+def registered(name: str) -> Any:
+    """The class of this name."""
+    if name not in _registered:
         raise ModelFileError(f"a class {name[:80]!r} is unknown to this paloma")
-    return kind
+    return _registered[name]
 
 
 def name_of(value: Any) -> str | None:
-    """The name under which files hold instances of this very class; None where they may not."""
-    kind = type(value)
-    return kind.__name__ if _allowed().get(kind.__name__, _registered.get(kind.__name__)) is kind else None
+    """The name under which files hold instances of a registered class; None for others."""
+    name = type(value).__name__
+    return name if _registered.get(name) is type(value) else None
