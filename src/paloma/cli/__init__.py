@@ -1,6 +1,6 @@
 """The command ``paloma``: parse, call one public function, print.
 
-Each command is a function in a module of its own, registered here; imports that take time stand inside it.
+Each command is a function in a module of its own, registered here; slow imports are inside it.
 """
 
 from typing import Annotated, Any
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from . import _errors
+from ._help import Command
 from .convert import convert
 from .data import prepare, show
 from .demo import demo
@@ -32,14 +33,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 GROUPS = {
-    "data": """Data sets: prepare official archives, look at what is there.
+    "data": """Prepare and inspect data sets.
 
     \b
     Example:
       paloma data show letters
     """
 }
-# A dict of commands in place of a command is a group of them, described in GROUPS.
+# A nested dict is a group of commands, described in GROUPS.
 COMMANDS: dict[str, Any] = {
     "demo": demo,
     "fit": fit,
@@ -63,7 +64,7 @@ def _add(commands: dict[str, Any], to: typer.Typer) -> None:
             _add(command, group)
             to.add_typer(group, name=name)
         else:
-            to.command(name)(_errors.in_one_line(command))
+            to.command(name, cls=Command)(_errors.in_one_line(command))
 
 
 _add(COMMANDS, app)
@@ -83,7 +84,7 @@ def options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback if an error occurs.")] = False,
 ) -> None:
     """Online passive-aggressive learning of local metrics and similarities."""
     _errors.show_tracebacks(debug)

@@ -1,23 +1,23 @@
-"""Columns of a table: which are features, which is the label; and errors that name a row and a column."""
+"""Columns of a table: features and label; and errors that name a row and a column."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+from .._typing import Array
+
 LABEL = "label"
 _KINDS = {"i": "int", "u": "int", "b": "int", "f": "float", "U": "str", "S": "str"}
 
 
 @dataclass
 class Wanted:
-    """What a command wants of a table.
+    """The columns that a command reads from a table.
 
-    label : the label's column; `needed` says whether a table must have it.
-    features : the columns a model knows, in its order; None takes all others but those of `drop`.
-    n_features : how many it knows, where they have no names.
+    label : name of the label column; `needed` says whether a table must have it.
+    features : feature columns of the model, in its order; None: all columns except the label and those of `drop`.
+    n_features : number of features of the model, if they have no names.
     """
 
     label: str = LABEL
@@ -29,7 +29,7 @@ class Wanted:
 
 @dataclass
 class Plan:
-    """Positions of the features and of the label in a table of these columns."""
+    """Positions of the features and of the label in a table."""
 
     names: list[str]
     features: list[int]
@@ -42,7 +42,7 @@ class Plan:
 
 @dataclass
 class Batch:
-    """Some rows of a table: features, labels as they were written, and the number of the first row, counted from 1.
+    """Some rows of a table: features, labels as written, and the number of the first row, counted from 1.
 
     Triplets have points (n, 3, d) instead of rows, the classes of positive and negative (n, 2), and weights.
     """
@@ -58,35 +58,52 @@ class Batch:
         return int(self.X.shape[0])
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """The batch as `fit` and `partial_fit` of a learner take it."""
+        if not self.triplets:
+            return {"X": self.X, "y": self.y}
+        return {"X": None, "y": self.classes, "triplets": self.X, "triplet_weight": self.weight}
+
+    @property
     def classes(self) -> Any:
         """Classes of triplets as learners take them, (n, 3); the anchor's is never read."""
         return None if self.y is None else self.y[:, [0, 0, 1]]
 
 
 def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
-    """Find the wanted columns, or say which is missing."""
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise ValueError(f"{where}: the column {repeated[0]!r} occurs more than once.")
-    label = names.index(wanted.label) if wanted.label in names else None
+    """Find the wanted columns, or report the one that is missing."""
+    places = {name: k for k, name in enumerate(names)}
+    if len(places) < len(names):
+        repeated = min(name for k, name in enumerate(names) if places[name] != k)
+        raise ValueError(f"{where}: column {repeated!r} occurs more than once.")
+    label, dropped = places.get(wanted.label), set(wanted.drop)
     if label is None and wanted.needed:
         raise ValueError(
-            f"{where}: no label column {wanted.label!r}; name it with --label. The columns are {_listed(names)}."
+            f"{where}: there is no label column {wanted.label!r}. Select it with --label. Columns: {_listed(names)}."
         )
+    absent = [name for name in wanted.drop if name not in places]
+    if absent:
+        raise ValueError(f"{where}: --drop: there is no column {absent[0]!r}. Columns: {_listed(names)}.")
     features = wanted.features
     if features is None:
-        features = [name for k, name in enumerate(names) if k != label and name not in wanted.drop]
-    missing = [name for name in features if name not in names]
+        features = [name for k, name in enumerate(names) if k != label and name not in dropped]
+    missing = [name for name in features if name not in places]
     if missing:
-        raise ValueError(f"{where}: no column {missing[0]!r}, which the model knows. The columns are {_listed(names)}.")
+        raise ValueError(f"{where}: column {missing[0]!r} of the model is missing. Columns: {_listed(names)}.")
     if not features:
-        raise ValueError(f"{where}: no feature columns beside the label. The columns are {_listed(names)}.")
-    return Plan(names, [names.index(name) for name in features], label)
+        raise ValueError(f"{where}: there are no feature columns. Columns: {_listed(names)}.")
+    return Plan(names, [places[name] for name in features], label)
+
+
+def refuse_drop(wanted: Wanted, where: str) -> None:
+    """A table whose columns have no names."""
+    if wanted.drop:
+        raise ValueError(f"{where}: --drop: the columns have no names. Leave out --drop, or use a table with a header.")
 
 
 def _listed(names: list[str]) -> str:
     shown = ", ".join(map(repr, names[:12]))
-    return shown if len(names) <= 12 else f"{shown}, ... ({len(names)} in all)"
+    return shown if len(names) <= 12 else f"{shown}, ... ({len(names)} in total)"
 
 
 def bad_cell(where: str, row: int, column: str, text: Any) -> ValueError:
@@ -96,7 +113,7 @@ def bad_cell(where: str, row: int, column: str, text: Any) -> ValueError:
     elif isinstance(text, int | float) or _is_number(text):
         what = f"{text} is not finite"
     else:
-        what = f"{text!r} is not a number; leave the column out with --drop, or name it with --label"
+        what = f"{text!r} is not a number; ignore the column with --drop, or select it as the label with --label"
     return ValueError(f"{where}, row {row}, column {column!r}: {what}.")
 
 
@@ -109,7 +126,7 @@ def _is_number(text: Any) -> bool:
 
 
 def check_finite(X: Array, names: list[str], first: int, where: str) -> Array:
-    """Refuse NaN and infinities, by row and column."""
+    """Reject NaN and infinity, naming row and column."""
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise bad_cell(where, first + int(row), names[column], float(X[row, column]))
@@ -117,7 +134,7 @@ def check_finite(X: Array, names: list[str], first: int, where: str) -> Array:
 
 
 class LabelType:
-    """Labels of text files as numbers or words: as the model has them, else as the first batch shows them."""
+    """Type of the labels in text files: that of the classes of the model, or else of the first batch."""
 
     def __init__(self, word: str = "auto", classes: Array | None = None) -> None:
         self.word = word
@@ -130,7 +147,7 @@ class LabelType:
             return None
         labels = np.asarray(batch.y)
         if labels.dtype.kind not in _KINDS:
-            raise ValueError(f"{where}: labels must be numbers or words, got {labels.dtype}.")
+            raise ValueError(f"{where}: labels must be numbers or strings, got {labels.dtype}.")
         if self.word == "auto":
             self.word = "int" if labels.dtype.kind in "iub" or _all_whole(labels) else _KINDS[labels.dtype.kind]
         if self.word == "str":
@@ -145,14 +162,14 @@ class LabelType:
             for text in label:
                 if not _is_number(text):
                     raise ValueError(
-                        f"{where}, row {batch.first + k}: the label {text!r} is a word, those before were numbers; "
-                        "use --label-type str from the start."
+                        f"{where}, row {batch.first + k}: label {text!r} is not a number, but earlier labels are. "
+                        "Use --label-type str from the start."
                     )
-        raise ValueError(f"{where}: the labels do not fit --label-type {self.word}.")
+        raise ValueError(f"{where}: the labels do not match --label-type {self.word}.")
 
 
 def _all_whole(labels: Array) -> bool:
-    """Whether every label is written as a whole number."""
+    """Whether every label is written as an integer."""
     if labels.dtype.kind == "f":
         return bool((labels == np.floor(labels)).all())
     return all(label.removeprefix("-").isdecimal() for label in labels.ravel().tolist())

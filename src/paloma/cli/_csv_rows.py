@@ -1,23 +1,22 @@
-"""CSV in blocks of lines: NumPy's parser where it can, cell by cell where something is odd or wrong."""
+"""CSV in blocks of lines: NumPy's parser if possible, cell by cell if a block is irregular or invalid."""
 
 import csv
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._typing import Array
 from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan
 
-Array = NDArray[Any]
-# Labels of the fast parser are cut off here; longer ones are read cell by cell.
+# The fast parser truncates labels to this length; blocks with longer ones are read cell by cell.
 _WIDTH = 64
 
 
 def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iterator[Batch | None]:
-    """Batches of rows from blocks of lines; an empty block, where the stream pauses, gives None.
+    """Batches of rows from blocks of lines; an empty block, a pause of the stream, gives None.
 
-    The first line is a header if it holds no number, or the label's name.
+    The first line is a header if it contains no number, or the name of the label.
     """
     columns, delimiter, row = None, ",", 1
     for block in blocks:
@@ -44,7 +43,7 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
 
 
 def _header(lines: list[str], delimiter: str, label: str) -> tuple[list[str], list[str]]:
-    """Names of the columns, and the lines that are left; columns without names are numbered."""
+    """Names of the columns, and the remaining lines; unnamed columns are numbered."""
     first = [cell.strip() for cell in _cells(lines[:1], delimiter)[0]]
     named = label in first and not label.isdecimal()
     if not named and any(_is_float(cell) for cell in first):
@@ -71,9 +70,9 @@ def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str
 
 
 def _fast(lines: list[str], columns: Plan, delimiter: str) -> tuple[Array, Array | None]:
-    """NumPy's parser; a ValueError where something is odd."""
+    """NumPy's parser; raises ValueError if the block is irregular."""
     if any('"' in line for line in lines) or {line.count(delimiter) for line in lines} != {len(columns.names) - 1}:
-        raise ValueError("there are quotes, or rows of another length")
+        raise ValueError("quotes, or rows of different lengths")
     dtype: list[Any] = [("x", np.float64, (len(columns.features),))]
     positions = list(columns.features)
     if columns.label is not None:
@@ -85,16 +84,16 @@ def _fast(lines: list[str], columns: Plan, delimiter: str) -> tuple[Array, Array
     y = np.char.strip(table["y"])
     width = int(np.char.str_len(y).max(initial=1))
     if width >= _WIDTH:
-        raise ValueError("a label may have been cut off")
+        raise ValueError("a label may be truncated")
     return np.ascontiguousarray(table["x"]), y.astype(f"U{width}")
 
 
 def _slow(lines: list[str], columns: Plan, delimiter: str, row: int, where: str) -> tuple[Array, Array | None]:
-    """Cell by cell: understands quotes, and knows the row and the column of what is wrong."""
+    """Cell by cell: handles quotes, and reports the row and the column of an invalid cell."""
     cells = _cells(lines, delimiter)
     for k, line in enumerate(cells):
         if len(line) != len(columns.names):
-            raise ValueError(f"{where}, row {row + k}: {len(line)} cells where {len(columns.names)} columns are named.")
+            raise ValueError(f"{where}, row {row + k}: found {len(line)} cells, expected {len(columns.names)}.")
     X = np.empty((len(cells), len(columns.features)))
     for k, line in enumerate(cells):
         for j, position in enumerate(columns.features):

@@ -1,4 +1,4 @@
-"""Tables in every form the commands read, by the name of the file."""
+"""Readers for the table formats, chosen by file name."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .._optional import optional
-from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan
+from .._typing import Array
+from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan, refuse_drop
 from ._csv_rows import csv_batches
-from ._follow import Interrupt, follow, lines_of
 from ._json_rows import jsonl_batches
+from ._tail import Interrupt, follow, lines_of
 
-Array = NDArray[Any]
 SIZE = 8192
 _TEXT = {".csv": csv_batches, ".tsv": csv_batches, ".jsonl": jsonl_batches, ".ndjson": jsonl_batches}
 SVM = (".svm", ".svmlight", ".libsvm")
@@ -32,9 +31,9 @@ def batches(
     patience: float = 1.0,
     interrupt: Interrupt | None = None,
 ) -> Iterator[Batch | None]:
-    """Batches of at most `size` rows of a file, a data set's name, or standard input for "-".
+    """Batches of at most `size` rows of a file, of a data set given by name, or of standard input ("-").
 
-    None where a stream pauses.
+    None stands for a pause of the stream.
     """
     if source == "-":
         return _standard_input(wanted, size, patience, interrupt or Interrupt())
@@ -43,13 +42,13 @@ def batches(
     if not path.exists() and not suffix:
         return _data_set(source, wanted, size)
     if not path.is_file():
-        raise FileNotFoundError(f"{source} is no file.")
+        raise FileNotFoundError(f"File {source} does not exist.")
     if suffix in _TEXT:
         return _TEXT[suffix](lines_of(path, size), wanted, source)
     if suffix == ".parquet":
         return _parquet(path, wanted, size)
     if suffix not in (".npz", ".npy", *SVM):
-        raise ValueError(f"{source}: unknown kind of file; known are {KNOWN}, or - for standard input.")
+        raise ValueError(f"{source}: unknown file format. Known formats: {KNOWN}; - reads standard input.")
     read: Callable[..., tuple[Any, Any]] = _arrays if suffix in (".npz", ".npy") else _svmlight
     X, y = read(path, wanted)
     return _slices(X, read_labels(labels) if labels else y, wanted, size, source)
@@ -59,7 +58,7 @@ def read_all(source: str, wanted: Wanted, labels: Path | None = None) -> Batch:
     """A whole table."""
     parts = [batch for batch in batches(source, wanted, labels=labels) if batch is not None and len(batch)]
     if not parts:
-        raise ValueError(f"{source} has no rows.")
+        raise ValueError(f"{source} contains no rows.")
     if len({part.triplets for part in parts}) > 1:
         raise ValueError(f"{source} mixes rows and triplets.")
     first = parts[0]
@@ -70,7 +69,7 @@ def read_all(source: str, wanted: Wanted, labels: Path | None = None) -> Batch:
 
 
 def _standard_input(wanted: Wanted, size: int, patience: float, interrupt: Interrupt) -> Iterator[Batch | None]:
-    """JSON lines or CSV, whichever the first character tells."""
+    """JSON lines or CSV, depending on the first character."""
     blocks = follow(sys.stdin.buffer, size, patience, interrupt)
     where, first = "standard input", list[str]()
     for first in blocks:
@@ -90,8 +89,9 @@ def _data_set(name: str, wanted: Wanted, size: int) -> Iterator[Batch]:
 
 
 def _slices(X: Any, y: Any, wanted: Wanted, size: int, where: str, names: list[str] | None = None) -> Iterator[Batch]:
+    refuse_drop(wanted, where)
     if y is None and wanted.needed:
-        raise ValueError(f"{where} has no labels; name a file of them with --labels.")
+        raise ValueError(f"{where} contains no labels. Provide them with --labels.")
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"{where}: {len(y)} labels for {X.shape[0]} rows.")
     for a in range(0, X.shape[0], size):
@@ -112,9 +112,9 @@ def _arrays(path: Path, wanted: Wanted) -> tuple[Any, Any]:
             with np.load(path, allow_pickle=False) as file:
                 X, y = file["X"], file.get("y")
     except KeyError:
-        raise ValueError(f"{path} has no array X.") from None
+        raise ValueError(f"{path} contains no array X.") from None
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise ValueError(f"{path}: expected rows of numbers (n, d), got shape {X.shape} of {X.dtype}.")
+        raise ValueError(f"{path}: expected a numeric array of shape (n, d), got shape {X.shape} and type {X.dtype}.")
     return X, y
 
 
@@ -132,11 +132,20 @@ def read_triplets(path: Path) -> Array:
     try:
         return np.loadtxt(path, np.int64, delimiter=",", ndmin=2)
     except ValueError as error:
-        raise ValueError(f"{path}: expected three row numbers a line, separated by commas ({error}).") from None
+        raise ValueError(f"{path}: expected three comma-separated row numbers per line ({error}).") from None
+
+
+def arguments(batch: Batch, triplets: Path | None) -> dict[str, Any]:
+    """A batch as learners take it, with the triplets of a file if there is one."""
+    if triplets is None:
+        return batch.arguments
+    if batch.triplets:
+        raise ValueError("--triplets requires a table of rows, but DATA contains triplets itself.")
+    return {**batch.arguments, "triplets": read_triplets(triplets)}
 
 
 def read_labels(path: Path) -> Array:
-    """One label a row: a .npy array, or a text file with a label a line."""
+    """One label per row: a .npy array, or a text file with one label per line."""
     if path.suffix.lower() == ".npy":
         return np.load(path, allow_pickle=False).ravel()
     return np.array(path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n"))
@@ -162,7 +171,7 @@ def _stacked(vectors: Array, name: str, row: int, where: str) -> Array:
     for k, vector in enumerate(vectors):
         if len(vector) != len(vectors[0]):
             raise ValueError(
-                f"{where}, row {row + k}, column {name!r}: {len(vector)} values where others have {len(vectors[0])}."
+                f"{where}, row {row + k}, column {name!r}: found {len(vector)} values, expected {len(vectors[0])}."
             )
     return np.array(vectors.tolist(), np.float64)
 
@@ -172,7 +181,7 @@ def _used(columns: Plan) -> list[int]:
 
 
 def _column(column: Any, name: str, row: int, where: str, number: bool = True) -> Array:
-    """One column as an array; nulls and words where numbers belong are refused by row."""
+    """One column as an array; nulls, and strings in a numeric column, are reported by row."""
     if column.null_count:
         raise bad_cell(where, row + column.is_null().to_pylist().index(True), name, None)
     values = column.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""JSON lines: rows, by column name or as a list, and triplets of points.
+"""JSON lines: rows by column name or as lists, and triplets of points.
 
 {"height": 1.5, "width": 2.0, "label": "A"}
 {"x": [1.5, 2.0], "label": "A"}
@@ -11,16 +11,15 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan
+from .._typing import Array
+from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan, refuse_drop
 
-Array = NDArray[Any]
 _POINTS = ("anchor", "positive", "negative")
 
 
 def jsonl_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iterator[Batch | None]:
-    """Batches from blocks of lines, rows and triplets apart; an empty block, where the stream pauses, gives None."""
+    """Batches from blocks of lines, rows and triplets separately; an empty block, a pause of the stream, gives None."""
     columns: Plan | None = None
     row = 1
     for block in blocks:
@@ -44,9 +43,9 @@ def _object(line: str, row: int, where: str) -> dict[str, Any]:
     try:
         item = json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where}, row {row}: not JSON ({error}).") from None
+        raise ValueError(f"{where}, row {row}: invalid JSON ({error}).") from None
     if not isinstance(item, dict):
-        raise ValueError(f"{where}, row {row}: expected a JSON object a line, got {type(item).__name__}.")
+        raise ValueError(f"{where}, row {row}: expected one JSON object per line, got {type(item).__name__}.")
     return item
 
 
@@ -64,11 +63,12 @@ def _rows(items: list[dict[str, Any]], columns: Plan, row: int, where: str) -> B
 
 
 def _lists(items: list[dict[str, Any]], wanted: Wanted, row: int, where: str) -> Batch:
+    refuse_drop(wanted, where)
     rows = [item["x"] for item in items]
     names = [f"x[{k}]" for k in range(len(rows[0]))]
     for k, values in enumerate(rows):
         if len(values) != len(names):
-            raise ValueError(f"{where}, row {row + k}: {len(values)} values where the rows before have {len(names)}.")
+            raise ValueError(f"{where}, row {row + k}: found {len(values)} values, expected {len(names)}.")
     label = wanted.label if wanted.needed or wanted.label in items[0] else None
     return Batch(_numbers(rows, names, row, where), _labels(items, label, row, where), None, row)
 
@@ -94,16 +94,16 @@ def _labels(items: list[dict[str, Any]], label: str | None, row: int, where: str
 
 
 def _triplets(items: list[dict[str, Any]], row: int, where: str) -> Batch:
-    whence = f"{where}, rows {row} to {row + len(items) - 1}"
+    located = f"{where}, rows {row} to {row + len(items) - 1}"
     try:
         X = np.array([[item[name] for name in _POINTS] for item in items], np.float64)
     except (KeyError, TypeError, ValueError):
         X = np.empty(0)
     if X.ndim != 3 or not np.isfinite(X).all():
-        raise ValueError(f"{whence}: a triplet has three lists of finite numbers: anchor, positive and negative.")
+        raise ValueError(f"{located}: a triplet requires three lists of finite numbers: anchor, positive and negative.")
     classes = [item.get("classes") for item in items]
     given = any(pair is not None for pair in classes)
     if given and not all(isinstance(pair, list) and len(pair) == 2 for pair in classes):
-        raise ValueError(f"{whence}: give classes [positive, negative] with every triplet, or with none.")
+        raise ValueError(f"{located}: either all triplets or none must have classes [positive, negative].")
     weight = np.array([float(item.get("weight", 1.0)) for item in items])
     return Batch(X, np.array(classes) if given else None, None, row, weight, triplets=True)

@@ -1,46 +1,36 @@
-"""Models as the commands make them and take them apart."""
+"""What the commands know about models: learners by name, the columns of their tables, rows to search."""
 
 import ast
-from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
-
 from .. import estimators
-from ..neighbors import MetricKNeighborsClassifier
-from ..persist import learner_of, load, save
-from ..preprocessing import UnitRows
+from ..estimators import learner_of
+from ..neighbors import MetricIndex
+from ..workflow import PREPROCESSING, keep_rows
 from ._columns import LABEL, LabelType, Wanted
 from ._formats import read_all
 
-Array = NDArray[Any]
-_STEPS = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler, "unit": UnitRows}
-PREPARE = ("auto", "none", *_STEPS)
+PREPARE = ("auto", "none", *PREPROCESSING[1:])
 
 
 def learner(name: str, settings: list[str] | None, seed: int) -> Any:
-    """A learner by its name, in any case, and its parameters as name=value."""
+    """Create a learner from its name, in any case, and parameters written as name=value."""
     known = {each.lower(): getattr(estimators, each) for each in estimators.__all__}
     if name.lower() not in known:
-        raise ValueError(f"Unknown learner {name!r}; known are {', '.join(estimators.__all__)}.")
+        raise ValueError(f"Unknown learner {name!r}. Known learners: {', '.join(estimators.__all__)}.")
     kind = known[name.lower()]
-    parameters: dict[str, Any] = {"random_state": seed}
+    parameters = list(kind().get_params(deep=False))
     for setting in settings or ():
-        key, equals, text = setting.partition("=")
-        if not equals or key not in kind._get_param_names():
+        key, equals, _ = setting.partition("=")
+        if not equals or key not in parameters:
             raise ValueError(
-                f"--set {setting}: expected name=value with a parameter of {kind.__name__}: "
-                f"{', '.join(kind._get_param_names())}."
+                f"--set {setting}: expected name=value with a parameter of {kind.__name__}: {', '.join(parameters)}."
             )
-        parameters[key] = _value(text)
-    return kind(**parameters)
+    return kind(**{"random_state": seed, **parsed(settings)})
 
 
 def parsed(settings: list[str] | None) -> dict[str, Any]:
-    """Options given as name=value."""
+    """Parse options written as name=value."""
     pairs = [setting.partition("=") for setting in settings or ()]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise ValueError(f"--set {wrong[0]}: expected name=value.")
@@ -54,77 +44,61 @@ def _value(text: str) -> Any:
         return text
 
 
-def prepared(model: Any, prepare: str, sparse: bool) -> Any:
-    """The model behind what prepares the rows.
-
-    auto: standardised columns for distances; for similarities also rows of length 1; sparse rows are never centred.
-    """
-    if prepare not in PREPARE:
-        raise ValueError(f"--prepare must be one of {', '.join(PREPARE)}, got {prepare!r}.")
-    steps = [] if prepare in ("auto", "none") else [prepare]
-    if prepare == "auto":
-        steps = [] if sparse else ["standard"]
-        if not hasattr(model, "pair_distance"):
-            steps.append("unit")
-    return make_pipeline(*(_STEPS[step]() for step in steps), model) if steps else model
+def preprocessing(word: str) -> str | None:
+    """The option --prepare as `paloma.train` takes it."""
+    if word not in PREPARE:
+        raise ValueError(f"--prepare must be one of {', '.join(PREPARE)}, got {word!r}.")
+    return None if word == "none" else word
 
 
-class Opened:
-    """A model: what prepares its rows, the learner or classifier behind that, the learner itself, its columns."""
+def wanted(model: Any, label: str | None, needed: bool, drop: str = "") -> Wanted:
+    """The columns that a model, or the metric of an index, expects."""
+    model = model.metric if isinstance(model, MetricIndex) else model
+    known = getattr(model, "columns_", None) or {}
+    features = known.get("features") or list(getattr(model, "feature_names_in_", ())) or None
+    n_features = getattr(model, "n_features_in_", None)
+    return Wanted(label or known.get("label") or LABEL, needed, features, dropped(drop), n_features)
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.learner = model, learner_of(model)
-        is_pipeline = isinstance(model, Pipeline)
-        self.last = model[-1] if is_pipeline else model
-        self.before = model[:-1] if is_pipeline and len(model) > 1 else None
 
-    @classmethod
-    def file(cls, path: Path) -> "Opened":
-        return cls(load(path))
+def label_type(model: Any, word: str = "auto") -> LabelType:
+    """How to read labels: as the classes that the model knows."""
+    return LabelType(word, getattr(learner_of(model), "classes_", None))
 
-    def rows(self, X: Any) -> Any:
-        """Rows as the learner sees them."""
-        return X if self.before is None else self.before.transform(X)
 
-    def points(self, X: Array) -> Array:
-        """Triplets of points as the learner sees them."""
-        return self.rows(X.reshape(-1, X.shape[2])).reshape(*X.shape[:2], -1)
+def read_items(model: Any, items: str) -> tuple[Any, Any]:
+    """Labeled rows of a table."""
+    batch = read_all(items, wanted(model, None, True))
+    return batch.X, label_type(model).of(batch, items)
 
-    def labels(self, word: str = "auto") -> LabelType:
-        """How labels are to be read: as the classes that are known."""
-        return LabelType(word, getattr(self.learner, "classes_", None))
 
-    def wanted(self, label: str | None, needed: bool, drop: str = "") -> Wanted:
-        """The columns that the model knows."""
-        known = getattr(self.model, "columns_", None) or {}
-        features = known.get("features") or list(getattr(self.model, "feature_names_in_", ())) or None
-        n_features = getattr(self.model, "n_features_in_", None)
-        return Wanted(label or known.get("label") or LABEL, needed, features, dropped(drop), n_features)
+def searchable(model: Any, items: str | None, k: int | None) -> Any:
+    """The model if it keeps rows, or a model that keeps the rows of `items` instead."""
+    if items is not None:
+        if isinstance(model, MetricIndex):
+            raise ValueError("--items requires a model, but MODEL is an index, which has items of its own.")
+        return keep_rows(model, *read_items(model, items), n_neighbors=k)
+    if not keeps_rows(model):
+        raise ValueError("The model contains no rows to search. Provide labeled rows with --items.")
+    if k is not None:
+        last_step(model).set_params(n_neighbors=k)
+    return model
 
-    def remember(self, features: list[str] | None, label: str) -> None:
-        """Keep the names of the columns with the model, for the tables to come."""
-        self.model.columns_ = {"features": features, "label": label}
 
-    def searcher(self, items: str | None, k: int | None) -> Any:
-        """A fitted classifier: the model's own, or one over the labelled rows of `items`."""
-        if items is None and not isinstance(self.last, MetricKNeighborsClassifier):
-            raise ValueError("The model keeps no rows to search in; give labelled rows with --items.")
-        found = self.last
-        if items is not None:
-            batch = read_all(items, self.wanted(None, True))
-            found = MetricKNeighborsClassifier(FrozenEstimator(self.learner))
-            found.fit(self.rows(batch.X), self.labels().of(batch, items))
-        if k is not None:
-            found.n_neighbors = k
-        return found
+def keeps_rows(model: Any) -> bool:
+    """Whether the model contains rows that vote and can be searched."""
+    return hasattr(last_step(model), "kneighbors")
 
-    def save(self, path: Path) -> None:
-        """Save it; rows that are searched come under the metric as it is now."""
-        if isinstance(self.last, MetricKNeighborsClassifier):
-            self.last.refresh()
-        save(self.model, path)
+
+def last_step(model: Any) -> Any:
+    """The last step of a pipeline; any other model itself."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def columns(features: list[str] | None, label: str) -> dict[str, Any]:
+    """Names of columns as models store them."""
+    return {"features": features, "label": label}
 
 
 def dropped(names: str) -> tuple[str, ...]:
-    """Column names out of a list with commas."""
+    """Column names from a comma-separated list."""
     return tuple(name.strip() for name in names.split(",") if name.strip())

@@ -7,13 +7,13 @@ import typer
 
 
 def output_file(text: str) -> Any:
-    """The option --output: a file in a folder that is there, which is asked before anything is learnt."""
+    """The option --output: a file in an existing folder, which is checked before any work is done."""
     return typer.Option("--output", "-o", help=text, callback=_in_a_folder)
 
 
 def _in_a_folder(path: Path) -> Path:
     if path.is_dir() or not path.parent.is_dir():
-        raise typer.BadParameter(f"{path} is a folder." if path.is_dir() else f"there is no folder {path.parent}.")
+        raise typer.BadParameter(f"{path} is a folder." if path.is_dir() else f"folder {path.parent} does not exist.")
     return path
 
 
@@ -21,19 +21,49 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A table: .csv, .tsv, .jsonl, .npz, .npy, .parquet, .svm, a data set's name, or - for stdin.",
+        help="Table to read: .csv, .tsv, .jsonl, .npz, .npy, .parquet, .svm, the name of a data set, or - for stdin.",
     ),
 ]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.")]
-Label = Annotated[str, typer.Option("--label", "-y", help="Column of the labels.")]
-LabelColumn = Annotated[str | None, typer.Option("--label", "-y", help="Column of the labels, if not that of fit.")]
-Labels = Annotated[Path | None, typer.Option(help="File of labels, one a row: .npy or text.")]
-LabelKind = Annotated[str, typer.Option("--label-type", help="What labels are: auto, int, float or str.")]
-Drop = Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")]
-Items = Annotated[str | None, typer.Option(help="Labelled rows to search in, instead of those the model keeps.")]
-Neighbors = Annotated[int | None, typer.Option("--neighbors", "-k", min=1, help="Number of neighbours.")]
-Triplets = Annotated[
-    Path | None, typer.Option(help="Row numbers (anchor, positive, negative) from 0, one triplet a line: .npy or .csv.")
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")]
+ModelOrIndex = Annotated[Path, typer.Argument(metavar="MODEL", help="Model or index file.")]
+Label = Annotated[str, typer.Option("--label", "-y", help="Name of the label column.")]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", "-y", help="Name of the label column, if it differs from that used in fit.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No table while learning.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON on stdout, for scripts.")]
+Labels = Annotated[Path | None, typer.Option(help="File with one label per row: .npy or text.")]
+LabelKind = Annotated[str, typer.Option("--label-type", help="Type of the labels: auto, int, float or str.")]
+Drop = Annotated[str, typer.Option(help="Columns to ignore, separated by commas.")]
+Items = Annotated[str | None, typer.Option(help="Labeled rows to search, instead of those stored in the model.")]
+Neighbors = Annotated[int | None, typer.Option("--neighbors", "-k", min=1, help="Number of neighbors.")]
+Triplets = Annotated[
+    Path | None,
+    typer.Option(
+        help="File with one triplet per line: the row numbers, counted from 0, of its anchor, positive and negative; "
+        ".npy or .csv."
+    ),
+]
+Setting = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the learner, e.g. --set C=0.1; may be repeated."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to stdout.")]
+
+
+def _cluster_option(text: str, *names: str, **settings: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel="Cluster options", **settings)
+
+
+Scheduler = Annotated[
+    str | None, _cluster_option("Learn on the cluster of this Dask scheduler, e.g. tcp://10.0.0.5:8786.")
+]
+Workers = Annotated[int | None, _cluster_option("Learn in this many local processes.", min=1)]
+Rounds = Annotated[int | None, _cluster_option("Number of rounds of learning and averaging.", min=1, show_default="8")]
+ShardRows = Annotated[
+    int | None, _cluster_option("Rows of a .npy file to learn at a time.", min=2, show_default="65536")
+]
+Checkpoint = Annotated[Path | None, _cluster_option("File to store each round in, and to resume from.")]
+Dashboard = Annotated[bool, _cluster_option("Serve the Dask dashboard; requires --workers.", "--dashboard")]
+TlsCa = Annotated[Path | None, _cluster_option("CA certificate for a tls:// scheduler.")]
+TlsCert = Annotated[Path | None, _cluster_option("Client certificate for a tls:// scheduler.")]
+TlsKey = Annotated[Path | None, _cluster_option("Client key for a tls:// scheduler.")]

@@ -1,4 +1,4 @@
-"""The page docs/cli.md, generated from the help: ``python -m paloma.cli._reference > docs/cli.md``."""
+"""The page docs/cli.md, generated from the help texts: ``python -m paloma.cli._reference > docs/cli.md``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,19 +10,19 @@ from . import COMMANDS, app
 _INTRODUCTION = """\
 # The command line
 
-Generated from the help of each command by `python -m paloma.cli._reference > docs/cli.md`; a test compares the two.
+Generated from the help texts by `python -m paloma.cli._reference > docs/cli.md`; a test checks that it is current.
 
-A table is a `.csv` or `.tsv` file with a header (columns without names are numbered), `.jsonl` (one object a line),
-`.npz` with arrays `X` and `y`, `.npy` with `--labels`, `.parquet` (extra `parquet`), `.svm` (svmlight, stays sparse),
-the name of a data set, or `-` for CSV or JSON lines from standard input. Errors are one line on stderr that names the
-row, counted from 1, and the column.
+A table is a `.csv` or `.tsv` file with a header (unnamed columns are numbered), `.jsonl` (one object per line), `.npz`
+with arrays `X` and `y`, `.npy` with `--labels`, `.parquet` (extra `parquet`), `.svm` (svmlight, read as sparse rows),
+the name of a data set, or `-` for CSV or JSON lines from standard input. An error is one line on stderr; errors in a
+table name the row, counted from 1, and the column.
 
-| exit code | |
+| exit code | meaning |
 |---|---|
-| 0 | done |
-| 1 | an error, in one line; `paloma --debug COMMAND ...` shows where |
-| 2 | a wrong option or argument |
-| 130, 143 | ended by Ctrl-C, by SIGTERM; `update` has saved what it learnt |
+| 0 | success |
+| 1 | an error; `paloma --debug COMMAND ...` shows the traceback |
+| 2 | an invalid option or argument |
+| 130, 143 | terminated by Ctrl-C or SIGTERM; `update` saves what it has learned first |
 """
 
 
@@ -32,7 +32,7 @@ def page() -> str:
 
 
 def _words(commands: Any, before: list[str]) -> Iterator[list[str]]:
-    """The words of each command, groups included."""
+    """The words of each command, including groups."""
     yield before
     if isinstance(commands, dict):
         for name, command in commands.items():

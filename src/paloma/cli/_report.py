@@ -1,4 +1,4 @@
-"""What the commands print: the table while learning, and results as a table or as JSON."""
+"""What the commands print: progress, and results as a table or as JSON."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 
@@ -16,9 +16,9 @@ _HEADER = f"{'triplets':>14} {'mean loss':>10} {'since last':>10} {'updates %':>
 
 @dataclass
 class Learning:
-    """Counts what is learnt, and prints a line on stderr whenever twice as many triplets are seen.
+    """Counts what is learned, and prints a line to stderr whenever the number of triplets has doubled.
 
-    `seconds` are those of the learning alone: reading, and forming triplets out of rows, are not in them.
+    `seconds` is the time spent learning, without reading the table and forming triplets.
     """
 
     quiet: bool = False
@@ -57,13 +57,13 @@ class Learning:
             typer.echo(text, err=True)
 
     def finish(self) -> None:
-        """The last line of the table, and a sentence."""
+        """Print the last line of the table and a summary."""
         if self.triplets > self._printed[0]:
             self._line()
         figures = self.figures()
         text = f"{self.triplets:,} triplets in {figures['seconds']:.2f} s"
         if self.rows:
-            rates = f"{figures['triplets_a_row']:.1f} triplets a row, {figures['rows_a_second']:,.0f} rows/s"
+            rates = f"{figures['triplets_per_row']:.1f} triplets per row, {figures['rows_per_second']:,.0f} rows/s"
             text += f", {self.rows:,} rows ({rates})"
         self._say(text)
 
@@ -76,17 +76,35 @@ class Learning:
             "updates": self.updates,
             "seconds": seconds,
             "learning_seconds": self.seconds,
-            "triplets_a_second": self.triplets / max(self.seconds, 1e-9),
+            "triplets_per_second": self.triplets / max(self.seconds, 1e-9),
         }
         if self.rows:
-            out |= {"rows": self.rows, "triplets_a_row": self.triplets / self.rows}
-            out |= {"rows_a_second": self.rows / seconds}
+            out |= {"rows": self.rows, "triplets_per_row": self.triplets / self.rows}
+            out |= {"rows_per_second": self.rows / seconds}
         return out
 
 
+def visible(text: str) -> str:
+    """Text from files as a terminal may see it: control characters are written as escapes.
+
+    Examples
+    --------
+    >>> visible("red\\x1b[2J")
+    'red\\\\x1b[2J'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def standard_output() -> TextIO:
+    """Where results go, if it is open."""
+    if sys.stdout is None:
+        raise OSError("standard output is closed, so the result cannot be written.")
+    return sys.stdout
+
+
 def print_json(value: Any) -> None:
-    """One line of JSON on stdout."""
-    typer.echo(as_line(value), nl=False)
+    """Print one line of JSON to stdout."""
+    typer.echo(as_line(value), standard_output(), nl=False)
 
 
 def as_line(value: Any) -> str:
@@ -100,23 +118,29 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def writing(path: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
-    """A function that writes lines to a file, or to stdout."""
+    """A function that writes lines to a file or to stdout; a terminal sees control characters as escapes."""
     if path is None:
-        yield sys.stdout.writelines
+        out = standard_output()
+        yield _shown if out.isatty() else out.writelines
         return
     with path.open("w", encoding="utf-8") as file:
         yield file.writelines
 
 
+def _shown(lines: Iterable[str]) -> None:
+    sys.stdout.writelines(visible(line.removesuffix("\n")) + "\n" for line in lines)
+
+
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """A table on stdout."""
+    """Print a table to stdout."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=Text(visible(title)), title_justify="left")
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k == 0 else "right")
     for row in rows:
-        table.add_row(*row)
-    width = None if sys.stdout.isatty() else 100
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    width = None if standard_output().isatty() else 100
     Console(width=width).print(table)

@@ -1,4 +1,4 @@
-"""Tables in every form the commands write, by the name of the file."""
+"""Writers for the table formats, chosen by file name."""
 
 import csv
 import json
@@ -8,24 +8,22 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from .._optional import optional
+from .._typing import Array
 from ._columns import Batch
 from ._formats import SVM
 
-Array = NDArray[Any]
-
 
 def write(batch: Batch, target: Path, label: str) -> None:
-    """Write a table in the form that the target's name tells."""
+    """Write a table in the format that the file name implies."""
     suffix = target.suffix.lower()
     writers: dict[str, Callable[[Batch, Path, str], None]] = {
         ".csv": _write_csv, ".jsonl": _write_jsonl, ".npz": _write_npz, ".parquet": _write_parquet,
         **dict.fromkeys(SVM, _write_svmlight),
     }  # fmt: skip
     if suffix not in writers:
-        raise ValueError(f"{target}: unknown kind of file to write; known are {', '.join(writers)}.")
+        raise ValueError(f"{target}: unknown output format. Known formats: {', '.join(writers)}.")
     writers[suffix](batch, target, label)
 
 
@@ -38,7 +36,7 @@ def _dense(batch: Batch) -> Array:
 
 
 def _plain(values: Iterable[float]) -> list[Any]:
-    """Whole numbers without a point, others in full precision."""
+    """Integers without a decimal point, other numbers in full precision."""
     return [int(value) if value == int(value) else value for value in values]
 
 
@@ -79,5 +77,5 @@ def _write_svmlight(batch: Batch, target: Path, label: str) -> None:
 
     y = np.zeros(len(batch)) if batch.y is None else np.asarray(batch.y)
     if y.dtype.kind not in "biuf":
-        raise ValueError(f"{target}: svmlight holds labels that are numbers, got words; write .csv or .npz.")
+        raise ValueError(f"{target}: svmlight requires numeric labels, got strings. Write .csv or .npz instead.")
     dump_svmlight_file(batch.X, y, str(target))

@@ -12,17 +12,18 @@ from ._options import Drop, Label, Labels
 def convert(
     source: Annotated[
         str,
-        typer.Argument(metavar="SOURCE", help="A table, a data set's name (letters, digits, ...), or a model file."),
+        typer.Argument(metavar="SOURCE", help="Table, name of a data set (letters, digits, ...), or model file."),
     ],
     target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="A table: .csv, .jsonl, .npz, .parquet, .svm; of a model: .npz.")
+        Path,
+        typer.Argument(metavar="TARGET", help="File to write: .csv, .jsonl, .npz, .parquet, .svm; .npz for a model."),
     ],
     label: Label = LABEL,
     labels: Labels = None,
     drop: Drop = "",
-    rows: Annotated[str | None, typer.Option(help="Only rows from:to, counted from 0, e.g. 16000:20000.")] = None,
+    rows: Annotated[str | None, typer.Option(help="Range of rows from:to, counted from 0, e.g. 16000:20000.")] = None,
 ) -> None:
-    """Write a table in another form, or a model's matrices.
+    """Convert a table to another format, or export the matrices of a model.
 
     \b
     Example:
@@ -38,7 +39,7 @@ def convert(
         return
     batch = read_all(source, Wanted(label, False, None, dropped(drop)), labels)
     if batch.triplets:
-        raise ValueError(f"{source} holds triplets, which have no other form.")
+        raise ValueError(f"{source} contains triplets, which cannot be converted.")
     y, part = LabelType().of(batch, source), _part(rows)
     write(Batch(batch.X[part], None if y is None else y[part], batch.names), target, label)
     typer.echo(f"{batch.X[part].shape[0]:,} rows, {batch.X.shape[1]} features, saved to {target}", err=True)
@@ -63,13 +64,14 @@ def _is_model(source: str) -> bool:
 
 
 def write_matrices(source: str, target: Path) -> None:
-    """U, L, and M of every class in the units of the learner's rows, for programs in any language."""
+    """U, L, and M of every class in the units of the learner's rows, for other programs."""
     import numpy as np
 
-    from ..persist import learner_of, load
+    from ..estimators import learner_of
+    from ..persist import load
 
     if target.suffix.lower() != ".npz":
-        raise ValueError(f"{target}: the matrices of a model are written as .npz.")
+        raise ValueError(f"{target}: the matrices of a model can only be written as .npz.")
     learner: Any = learner_of(load(source))
     np.savez_compressed(
         target,

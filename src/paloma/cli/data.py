@@ -1,4 +1,4 @@
-"""``paloma data``: sets by name, and official archives into files."""
+"""``paloma data``: prepare and inspect data sets."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +8,13 @@ import typer
 
 def prepare(
     name: Annotated[str, typer.Argument(help="letters, yaleb, caltech101, caltech256, cifar10, pets or cub200.")],
-    source: Annotated[Path, typer.Option("--from", help="Folder of the files as downloaded, packed or not.")],
-    to: Annotated[Path | None, typer.Option(help="Folder of the result; by default PALOMA_DATA.")] = None,
-    encoder: Annotated[Path | None, typer.Option(help="ONNX model that turns photographs into features.")] = None,
-    skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Leave unreadable images out.")] = False,
-    no_check: Annotated[bool, typer.Option("--no-check", help="Do not compare with the paper's Table 1.")] = False,
+    source: Annotated[Path, typer.Option("--from", help="Folder with the downloaded files, archived or extracted.")],
+    to: Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="$PALOMA_DATA")] = None,
+    encoder: Annotated[Path | None, typer.Option(help="ONNX model that extracts features from images.")] = None,
+    skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Skip unreadable images.")] = False,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Do not compare with Table 1 of the paper.")] = False,
 ) -> None:
-    """Turn official archives into an .npz file that `paloma.datasets.load` reads.
+    """Convert the official archives of a data set to an .npz file for `paloma.datasets.load`.
 
     \b
     Example:

@@ -7,15 +7,15 @@ import typer
 
 
 def demo(
-    splits: Annotated[int, typer.Option(min=1, help="Random splits to average over.")] = 3,
-    quick: Annotated[bool, typer.Option("--quick", help="One split.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the splits and of the learners.")] = 0,
-    rows: Annotated[int | None, typer.Option(min=500, help="Use only so many random rows of the data.")] = None,
-    output: Annotated[Path, typer.Option(help="Where the picture goes: .png, .svg or .pdf.")] = Path("paloma-demo.png"),
+    splits: Annotated[int, typer.Option(min=1, help="Number of random splits to average over.")] = 3,
+    quick: Annotated[bool, typer.Option("--quick", help="Use one split only.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the splits and the learners.")] = 0,
+    rows: Annotated[int | None, typer.Option(min=500, help="Number of random rows to use.", show_default="all")] = None,
+    output: Annotated[Path, typer.Option(help="Plot to write: .png, .svg or .pdf.")] = Path("paloma-demo.png"),
 ) -> None:
-    """Compare the learners on the embedded Letters data.
+    """Compare the learners on the bundled Letters data set.
 
-    A table and a picture, beside the figures of the paper.
+    Prints a table next to the results of the paper, and plots learning curves.
 
     \b
     Example:

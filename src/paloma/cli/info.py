@@ -10,22 +10,23 @@ from ._options import Json, Model
 
 def info(
     model_file: Model,
-    classes: Annotated[int, typer.Option(min=0, help="How many of the classes that differ most to show.")] = 5,
-    features: Annotated[int, typer.Option(min=1, help="How many features to name for each.")] = 3,
-    picture: Annotated[Path | None, typer.Option(help="Also draw it: .png, .svg or .pdf.")] = None,
+    classes: Annotated[int, typer.Option(min=0, help="Number of classes to show, those that deviate most first.")] = 5,
+    features: Annotated[int, typer.Option(min=1, help="Number of features to list for each.")] = 3,
+    picture: Annotated[Path | None, typer.Option(help="Plot to write: .png, .svg or .pdf.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a model file holds.
+    """Describe a model file.
 
-    Learner, parameters, classes, the spectra of U and of the strongest L, and which features weigh most where.
+    Shows the learner, its parameters and classes, the spectra of U and of the strongest L, and the features with the
+    largest weights.
 
     \b
     Example:
       paloma info letters.paloma --classes 8
     """
     from ..persist import load
-    from ._inside import described, draw, lines
-    from ._report import print_json
+    from ._describe import described, draw, lines
+    from ._report import print_json, standard_output, visible
 
     found = described(load(model_file), classes, features)
     found = {"file": str(model_file), "bytes": model_file.stat().st_size, **found}
@@ -35,4 +36,4 @@ def info(
         print_json(found)
         return
     for line in lines(found):
-        typer.echo(line)
+        typer.echo(visible(line), standard_output())

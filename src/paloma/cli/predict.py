@@ -14,37 +14,37 @@ def predict(
     data: Data,
     items: Items = None,
     neighbors: Neighbors = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="A file instead of stdout.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.", show_default="stdout")] = None,
     as_json: Json = False,
 ) -> None:
-    """Classify rows by their nearest neighbours.
+    """Classify rows by their nearest neighbors.
 
-    One label a line, or with --json an object with the share of each class.
+    Prints one label per line, or with --json one object per line with the share of each class in the vote.
 
     \b
     Example:
       paloma predict letters.paloma new.csv > labels.txt
     """
+    from ..persist import load
     from ._formats import batches
-    from ._models import Opened
+    from ._models import searchable, wanted
     from ._report import writing
 
-    opened = Opened.file(model_file)
-    classifier = opened.searcher(items, neighbors)
+    model = load(model_file)
+    source = batches(data, wanted(model, None, False))
+    model = searchable(model, items, neighbors)
     with writing(output) as write:
-        for batch in batches(data, opened.wanted(None, False)):
-            if batch is not None:
-                rows = opened.rows(batch.X)
-                write(_objects(classifier, rows, batch.first - 1) if as_json else _labels(classifier, rows))
+        for batch in filter(None, source):
+            write(_objects(model, batch.X, batch.first - 1) if as_json else _labels(model, batch.X))
 
 
-def _labels(classifier: Any, rows: Any) -> Iterator[str]:
-    return (f"{label}\n" for label in classifier.predict(rows))
+def _labels(model: Any, X: Any) -> Iterator[str]:
+    return (f"{label}\n" for label in model.predict(X))
 
 
-def _objects(classifier: Any, rows: Any, first: int) -> Iterator[str]:
+def _objects(model: Any, X: Any, first: int) -> Iterator[str]:
     from ._report import as_line
 
-    for k, shares in enumerate(classifier.predict_proba(rows)):
-        voted = {str(classifier.classes_[c]): round(float(shares[c]), 6) for c in (shares > 1e-6).nonzero()[0]}
-        yield as_line({"row": first + k, "label": classifier.classes_[shares.argmax()], "shares": voted})
+    for k, shares in enumerate(model.predict_proba(X)):
+        voted = {str(model.classes_[c]): round(float(shares[c]), 6) for c in (shares > 1e-6).nonzero()[0]}
+        yield as_line({"row": first + k, "label": model.classes_[shares.argmax()], "shares": voted})

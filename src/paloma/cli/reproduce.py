@@ -7,18 +7,22 @@ import typer
 
 
 def reproduce(
-    target: Annotated[str, typer.Argument(help="table2, fig4, fig5, fig6, fig7 or all.")] = "all",
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the journal and the report.")] = Path(
+    target: Annotated[str, typer.Argument(help="What to reproduce: table2, fig4, fig5, fig6, fig7, or all.")] = "all",
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the journal and the report.")] = Path(
         "paloma-paper"
     ),
-    sets: Annotated[str, typer.Option(help="Data sets, separated by commas; by default all that are there.")] = "",
-    runs: Annotated[int | None, typer.Option(min=1, help="At most so many runs of each data set.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="One run and a coarse search.")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first run.")] = 0,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
-    report_only: Annotated[bool, typer.Option("--report-only", help="Run nothing, report what is there.")] = False,
+    sets: Annotated[str, typer.Option(help="Data sets, separated by commas.", show_default="all available")] = "",
+    runs: Annotated[int | None, typer.Option(min=1, help="Maximum number of runs per data set.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="One run per data set and a coarse parameter search.")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the first run.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of processes.", show_default="one per core")
+    ] = None,
+    report_only: Annotated[bool, typer.Option("--report-only", help="Only report finished runs.")] = False,
 ) -> None:
-    """Run the paper's experiments; start it again after a stop and it goes on where it was.
+    """Run the experiments of the paper.
+
+    If interrupted, run the same command again to resume.
 
     \b
     Example:

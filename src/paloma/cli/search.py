@@ -1,47 +1,51 @@
 """``paloma search``."""
 
+import re
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ._options import Data, Items, Json, Model, Neighbors
-from .index import neighbors_in, one_row
+from ._columns import Batch
+from ._options import Data, Items, Json, ModelOrIndex, Neighbors
+
+_NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
 
 
 def search(
-    model_file: Model,
+    model_file: ModelOrIndex,
     data: Data,
     items: Items = None,
     neighbors: Neighbors = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show the first so many queries; --json shows all.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, help="Number of queries to show; --json shows all.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Find the nearest rows under the learnt metrics, in a model that keeps rows or in an index.
+    """Find the nearest rows under the learned metrics, in a model that contains rows or in an index.
 
-    For each query row numbers from 0 (in an index the ids of the items), labels, and distances or scores. DATA may also
-    be a single row: numbers with commas.
+    For each query, prints row numbers counted from 0 (item ids in an index), labels, and distances or scores. DATA can
+    also be a single row of comma-separated numbers.
 
     \b
     Example:
       paloma search letters.paloma new.csv -k 5 --json
       paloma search letters.index 2,8,3,5,1,8,13,0,6,6,10,8,0,8,0,8
     """
+    from ..estimators import learner_of, measure_of
     from ..neighbors import MetricIndex
+    from ..persist import load
     from ._formats import SIZE, batches
-    from ._models import Opened
+    from ._models import searchable, wanted
     from ._report import print_json, print_table
 
-    opened = Opened.file(model_file)
-    is_index = isinstance(opened.model, MetricIndex)
-    wanted = (Opened(opened.model.metric) if is_index else opened).wanted(None, False)
+    model = load(model_file)
+    is_index = isinstance(model, MetricIndex)
     row = one_row(data)
-    source = batches(data, wanted, size=SIZE if as_json else limit) if row is None else iter([row])
-    if is_index:
-        found = neighbors_in(opened.model, source, neighbors or 3)
-    else:
-        found = _found(opened, opened.searcher(items, neighbors), source)
+    source = batches(data, wanted(model, None, False), size=SIZE if as_json else limit) if row is None else iter([row])
+    if not is_index or items is not None:
+        model = searchable(model, items, neighbors)
+    found = _found(model, source, neighbors)
     if as_json:
         for result in found:
             print_json(result)
@@ -55,16 +59,35 @@ def search(
         for result in islice(found, limit)
         for rank, near in enumerate(result["neighbors"])
     ]
-    measure = "distance" if hasattr(opened.learner, "pair_distance") else "score"
-    title = f"Nearest rows under {type(opened.learner).__name__}"
+    learner = learner_of(model)
+    measure = "distance" if measure_of(learner).is_distance else "score"
+    title = f"Nearest rows under {type(learner).__name__}"
     print_table(title, ["query", "rank", "id" if is_index else "row", "label", measure], body)
 
 
-def _found(opened: Any, classifier: Any, source: Any) -> Iterator[dict[str, Any]]:
-    """Neighbours of each query, as plain values."""
-    labels = classifier.labels_
+def one_row(text: str) -> Batch | None:
+    """Parse a single row of comma-separated numbers; None if the text is something else.
+
+    Examples
+    --------
+    >>> one_row("5.1, 3.5,-2e1").X.tolist()
+    [[5.1, 3.5, -20.0]]
+    >>> one_row("new.csv") is None
+    True
+    """
+    import numpy as np
+
+    if not re.fullmatch(f"{_NUMBER}(,{_NUMBER})*", text) or Path(text).exists():
+        return None
+    return Batch(np.array([[float(cell) for cell in text.split(",")]]))
+
+
+def _found(model: Any, source: Iterator[Batch | None], k: int | None) -> Iterator[dict[str, Any]]:
+    """Neighbors of each query, as plain values."""
+    from ..workflow import search as run
+
     for batch in filter(None, source):
-        values, ids = classifier.kneighbors(opened.rows(batch.X))
-        for q, (near, numbers) in enumerate(zip(values.tolist(), ids.tolist(), strict=True)):
-            neighbors = [{"row": i, "label": labels[i].item(), "value": v} for i, v in zip(numbers, near, strict=True)]
-            yield {"query": batch.first - 1 + q, "neighbors": neighbors}
+        found = run(model, batch.X, k)
+        for q, row in enumerate(zip(found.ids.tolist(), found.labels.tolist(), found.values.tolist(), strict=True)):
+            near = [{"row": i, "label": label, "value": value} for i, label, value in zip(*row, strict=True)]
+            yield {"query": batch.first - 1 + q, "neighbors": near}

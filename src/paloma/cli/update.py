@@ -1,112 +1,92 @@
 """``paloma update``."""
 
-from pathlib import Path
-from time import perf_counter
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
-from ._columns import Batch
-from ._options import Drop, Json, LabelColumn, LabelKind, Labels, Model, Quiet
+from . import _options as opt
+from ._columns import LabelType, Wanted
 
 
 def update(
-    model_file: Model,
+    model_file: opt.Model,
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A table, or - for CSV or JSON lines from standard input.")
+        str, typer.Argument(metavar="DATA", help="Table to read, or - for CSV or JSON lines from standard input.")
     ] = "-",
     learner: Annotated[
-        str | None, typer.Option("--learner", "-l", help="Begin with this learner where the file is not there yet.")
+        str | None, typer.Option("--learner", "-l", help="Learner to create if MODEL does not exist.")
     ] = None,
-    setting: Annotated[list[str] | None, typer.Option("--set", help="A parameter of it, e.g. --set C=0.1.")] = None,
-    label: LabelColumn = None,
-    labels: Labels = None,
-    label_type: LabelKind = "auto",
-    drop: Drop = "",
-    batch: Annotated[int, typer.Option(min=1, help="Rows that are learnt together.")] = 1000,
+    setting: opt.Setting = None,
+    label: opt.LabelColumn = None,
+    labels: opt.Labels = None,
+    label_type: opt.LabelKind = "auto",
+    drop: opt.Drop = "",
+    batch: Annotated[int, typer.Option(min=1, help="Number of rows to learn at a time.")] = 1000,
     patience: Annotated[
-        float, typer.Option(min=0.01, help="Seconds of silence after which fewer rows are learnt as well.")
+        float, typer.Option(min=0.01, help="Seconds without input before an incomplete batch is learned.")
     ] = 1.0,
-    save_every: Annotated[float, typer.Option(min=0.0, help="Seconds between saves; 0: only at the end.")] = 30.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a new learner.")] = 0,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    save_every: Annotated[float, typer.Option(min=0.0, help="Seconds between saves; 0 saves only at the end.")] = 30.0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of a new learner.")] = 0,
+    quiet: opt.Quiet = False,
+    as_json: opt.Json = False,
 ) -> None:
-    """Go on learning from a table or a stream.
+    """Continue learning from a table or a stream.
 
-    Saves every few seconds and at the end; Ctrl-C saves, too, and ends with 130. The rows of a stream are CSV with a
-    header, or JSON lines: objects by column name, {"x": [...], "label": ...}, or triplets {"anchor": [...], "positive":
-    [...], "negative": [...]}. Rows that the model keeps to vote and to be searched stay those of fit.
+    Saves periodically and at the end, also after Ctrl-C, which exits with status 130. A stream is CSV with a header or
+    JSON lines: objects by column name, {"x": [...], "label": ...}, or triplets {"anchor": [...], "positive": [...],
+    "negative": [...]}. The rows stored in the model for voting and search do not change. A second update of the same
+    MODEL is refused while one is running.
 
     \b
     Example:
       tail -f events.csv | paloma update events.paloma --learner LODML
     """
     from .._progress import reporting
-    from ._follow import Interrupt
+    from ..persist import load, locked
+    from ..workflow import update as run
+    from . import _models
     from ._formats import batches
-    from ._models import Opened
-    from ._models import learner as make
     from ._report import Learning, print_json
+    from ._tail import Interrupt
 
-    new = not model_file.exists()
-    if new and learner is None:
-        raise FileNotFoundError(f"{model_file} is not there; begin a new model with --learner.")
-    session = Session(Opened(make(learner or "", setting, seed)) if new else Opened.file(model_file), model_file)
-    wanted, kind = session.opened.wanted(label, True, drop), session.opened.labels(label_type)
     learning = Learning(quiet or as_json)
-    with Interrupt() as interrupt, reporting(learning):
-        source = batches(data, wanted, labels=labels, size=batch, patience=patience, interrupt=interrupt)
-        try:
-            for part in source:
-                if part is not None:
-                    part.y = kind.of(part, data)
-                    session.learn(part, wanted.label)
-                    learning.rows += 0 if part.triplets else len(part)
-                session.save_if_due(save_every)
-                if interrupt.signal:
-                    break
-        except KeyboardInterrupt:  # a second Ctrl-C: a batch may be half learnt
-            session.forget()
-            raise
-        finally:
-            session.save()
+    with locked(model_file):
+        if model_file.exists():
+            model = load(model_file)
+        elif learner is None:
+            raise FileNotFoundError(f"{model_file} does not exist. Create a new model with --learner.")
+        else:
+            model = _models.learner(learner, setting, seed)
+        wanted, kind = _models.wanted(model, label, True, drop), _models.label_type(model, label_type)
+        with Interrupt() as interrupt, reporting(learning):
+            source = batches(data, wanted, labels=labels, size=batch, patience=patience, interrupt=interrupt)
+            run(model, _until(interrupt, _read(model, source, wanted, kind, learning, data)), path=model_file,
+                save_every=save_every)  # fmt: skip
     learning.finish()
     if as_json:
         print_json({"model": str(model_file), **learning.figures()})
     raise typer.Exit(interrupt.exit_code)
 
 
-class Session:
-    """A model that learns, and the file it is kept in."""
+def _read(model: Any, source: Any, wanted: Wanted, kind: LabelType, learning: Any, data: str) -> Iterator[Any]:
+    """Batches for `paloma.workflow.update`; counts the rows, and has the model remember its columns."""
+    from ._models import columns
 
-    def __init__(self, opened: Any, path: Path) -> None:
-        self.opened, self.path = opened, path
-        self._changed, self._saved = False, perf_counter()
+    for part in source:
+        if part is None:
+            yield None
+            continue
+        part.y = kind.of(part, data)
+        if not part.triplets and not hasattr(model, "columns_"):
+            model.columns_ = columns(part.names, wanted.label)
+        yield part.arguments
+        learning.rows += 0 if part.triplets else len(part)
 
-    def learn(self, part: Batch, label: str) -> None:
-        """One pass over a batch of rows or triplets."""
-        opened = self.opened
-        if part.triplets:
-            points = opened.points(part.X)
-            opened.learner.partial_fit(None, part.classes, triplets=points, triplet_weight=part.weight)
-        else:
-            opened.learner.partial_fit(opened.rows(part.X), part.y)
-            if not hasattr(opened.model, "columns_"):
-                opened.remember(part.names, label)
-        self._changed = True
 
-    def forget(self) -> None:
-        """Do not save what was learnt since the last save."""
-        self._changed = False
-
-    def save_if_due(self, every: float) -> None:
-        """Save where the last save is long enough ago."""
-        if every and perf_counter() - self._saved >= every:
-            self.save()
-
-    def save(self) -> None:
-        """Save what was learnt since the last save."""
-        if self._changed:
-            self.opened.save(self.path)
-        self._changed, self._saved = False, perf_counter()
+def _until(interrupt: Any, items: Iterator[Any]) -> Iterator[Any]:
+    """The items up to the one during which a signal arrived."""
+    for item in items:
+        yield item
+        if interrupt.signal:
+            return

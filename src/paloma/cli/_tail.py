@@ -1,4 +1,4 @@
-"""Lines of a file or of a stream that is still being written, in blocks; and how to stop between two of them."""
+"""Lines of a file, or of a stream that is still being written, in blocks; and how to stop between blocks."""
 
 import io
 import os
@@ -14,9 +14,9 @@ _READ = 1 << 20
 
 
 class Interrupt:
-    """Turns Ctrl-C and SIGTERM into a wish that is granted between two batches: a batch is learnt as a whole.
+    """Defers Ctrl-C and SIGTERM until the current batch is learned.
 
-    While `waiting` for input nothing is half done, and the wait ends at once; a second Ctrl-C ends everything.
+    While `waiting` for input, the wait ends immediately. A second Ctrl-C raises KeyboardInterrupt.
     """
 
     def __init__(self) -> None:
@@ -25,14 +25,14 @@ class Interrupt:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._wish) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._before = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _wish(self, number: int, _: FrameType | None) -> None:
+    def _receive(self, number: int, _: FrameType | None) -> None:
         if self.waiting or self.signal:
             self.signal = number
             raise KeyboardInterrupt
@@ -40,7 +40,7 @@ class Interrupt:
 
     @property
     def exit_code(self) -> int:
-        """0, or the usual code of a command that a signal ended."""
+        """0, or the conventional exit code for the signal received."""
         return 128 + self.signal if self.signal else 0
 
 
@@ -52,11 +52,11 @@ def lines_of(path: Path, size: int) -> Iterator[list[str]]:
 
 
 def follow(stream: BinaryIO, size: int, patience: float, interrupt: Interrupt) -> Iterator[list[str]]:
-    """Blocks of `size` lines of a stream; after `patience` seconds of silence what there is, or an empty block.
+    """Blocks of `size` lines of a stream; after `patience` seconds without input, the lines so far, possibly none.
 
-    So the blocks of a stream that never pauses do not depend on how its bytes arrive.
+    The blocks of a stream that never pauses do not depend on how its bytes arrive.
     """
-    rest, waiting = b"", list[str]()
+    rest, waiting, encoding = b"", list[str](), "utf-8-sig"
     while not interrupt.signal:
         data = _read(stream, patience, interrupt)
         if data is None:
@@ -66,7 +66,8 @@ def follow(stream: BinaryIO, size: int, patience: float, interrupt: Interrupt) -
         rest += data
         whole, _, rest = rest.rpartition(b"\n") if data else (rest, b"", b"")
         if whole or data.startswith(b"\n"):
-            waiting += whole.decode("utf-8").split("\n")
+            waiting += whole.decode(encoding).split("\n")
+            encoding = "utf-8"
         for a in range(0, len(waiting) - size + 1, size):
             yield waiting[a : a + size]
         waiting = waiting[len(waiting) - len(waiting) % size :]
@@ -77,7 +78,7 @@ def follow(stream: BinaryIO, size: int, patience: float, interrupt: Interrupt) -
 
 
 def _read(stream: BinaryIO, patience: float, interrupt: Interrupt) -> bytes | None:
-    """What there is to read, b"" at the end, None after `patience` seconds or where a signal ended the wait."""
+    """Available bytes, b"" at the end, None after `patience` seconds or if a signal ended the wait."""
     interrupt.waiting = True
     try:
         ready = select.select([stream], [], [], patience)[0]

@@ -1,26 +1,26 @@
-"""A model in words, numbers and pictures, for ``paloma info``."""
+"""Description of a model as values, text and plots, for ``paloma info``."""
 
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from .._optional import optional
-from ._models import Opened
+from .._typing import Array
+from ..estimators import learner_of, measure_of
+from ._models import last_step
 
-Array = NDArray[Any]
 _BARS = "▁▂▃▄▅▆▇█"
-# Matrices of more entries than this, all classes together, are not looked into.
+# The matrices are not examined if they have more entries than this in total.
 _ENTRIES = 200_000_000
 
 
 def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
-    """What a model holds, as plain values."""
-    opened = Opened(model)
-    learner, before = opened.learner, opened.before
+    """The contents of a model, as plain values."""
+    learner = learner_of(model)
+    before = model[:-1] if isinstance(model, Pipeline) and len(model) > 1 else None
     names = _names(model, before, learner.n_features_in_)
     return {
         "model": " > ".join(type(step).__name__ for _, step in model.steps) if before else type(model).__name__,
@@ -33,7 +33,7 @@ def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
         "triplets": int(learner.n_triplets_),
         "updates": int(learner.n_updates_),
         "loss": float(learner.loss_),
-        "rows_kept": len(getattr(opened.last, "labels_", ())),
+        "rows_kept": len(getattr(last_step(model), "labels_", ())),
         "parts": _matrices(learner, names, n_classes, n_features),
     }
 
@@ -53,11 +53,11 @@ def _differs(learner: Any, name: str, value: Any) -> bool:
 
 
 def _matrices(learner: Any, names: list[str], n_classes: int, n_features: int) -> list[dict[str, Any]]:
-    """U, and the L_c farthest from where they started: distance from the start, spectrum, heaviest features."""
+    """U and the L_c farthest from their start: distance from the start, spectrum, features of largest weight."""
     d, k = learner.n_features_in_, len(learner.classes_)
     if d * d * (k + 1) > _ENTRIES or np.shape(getattr(learner, "shared_", 0)) != (d, d):
         return []
-    local, symmetric = learner.local_, hasattr(learner, "pair_distance")
+    local, symmetric = learner.local_, measure_of(learner).is_distance
     out = [_one("shared", learner.shared_, learner.metric_matrix(), symmetric, names, n_features)]
     moved = [float(np.linalg.norm(matrix - np.eye(d))) for matrix in local]
     strongest = np.argsort(moved)[::-1][:n_classes].tolist() if any(moved) else []
@@ -80,23 +80,24 @@ def _one(name: str, part: Array, metric: Array, symmetric: bool, names: list[str
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """The same in words, with spectra drawn as bars."""
+    """The same as text, with spectra drawn as bars."""
     share = found["updates"] / max(found["triplets"], 1)
     yield f"{found['file']}: {found['model']}, {found['bytes']:,} bytes"
     yield f"  learner     {found['learner']}({', '.join(f'{k}={v!r}' for k, v in found['parameters'].items())})"
-    yield f"  learnt      {found['triplets']:,} triplets, {share:.1%} of them steps, mean loss {found['loss']:.4f}"
+    yield f"  learned     {found['triplets']:,} triplets, updates on {share:.1%}, mean loss {found['loss']:.4f}"
     yield f"  classes     {len(found['classes'])}: {_few(found['classes'])}"
-    yield f"  features    {found['n_features']}: {_few(found['features'])}; divided by {found['scale']}"
+    yield f"  features    {found['n_features']}: {_few(found['features'])}; scale {found['scale']}"
     if found["rows_kept"]:
-        yield f"  rows kept   {found['rows_kept']:,}, to vote and to be searched"
+        yield f"  rows        {found['rows_kept']:,}, for voting and search"
     if not found["parts"]:
         return
-    yield "  spectra, largest first; features by weight on the diagonal of the metric, in units of the mean"
+    yield "  spectra in descending order; features of largest weight (diagonal of the metric, relative to its mean)"
     for part in found["parts"]:
         values = part["spectrum"]
         heavy = ", ".join(f"{name} {weight:.2f}" for name, weight in part["heaviest"])
         where = "U" if part is found["parts"][0] else f"L {part['name']}"
-        yield f"    {where:<10} {bars(values)}  {values[0]:.3g} to {values[-1]:.3g}, moved {part['moved']:.3g}; {heavy}"
+        spectrum = f"{bars(values)}  {values[0]:.3g} to {values[-1]:.3g}, {part['moved']:.3g} from its start"
+        yield f"    {where:<10} {spectrum}; {heavy}"
 
 
 def _few(values: list[Any]) -> str:
@@ -104,7 +105,7 @@ def _few(values: list[Any]) -> str:
 
 
 def bars(values: list[float], width: int = 24) -> str:
-    """Values as bars of block characters, at most `width` of them, from the smallest to the largest.
+    """Values as at most `width` bars of block characters.
 
     Examples
     --------
@@ -117,12 +118,12 @@ def bars(values: list[float], width: int = 24) -> str:
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """The spectra and the heaviest features as a picture."""
+    """Plot the spectra and the features of largest weight."""
     figure = optional("matplotlib.figure", "plot").Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
     for part in found["parts"]:
         left.plot(np.arange(1, len(part["spectrum"]) + 1), part["spectrum"], label=part["name"])
-    left.set(xlabel="number", ylabel="eigenvalue, or singular value", title="Spectra of U and of the strongest L")
+    left.set(xlabel="index", ylabel="eigenvalue or singular value", title="Spectra of U and of the strongest L")
     left.legend()
     names = list(dict.fromkeys(name for part in found["parts"] for name, _ in part["heaviest"]))
     table = np.full((len(found["parts"]), len(names)), np.nan)
@@ -132,6 +133,6 @@ def draw(found: dict[str, Any], path: Path) -> None:
     image = right.imshow(table, aspect="auto")
     right.set_xticks(range(len(names)), names, rotation=60)
     right.set_yticks(range(len(table)), [part["name"] for part in found["parts"]])
-    right.set_title("Heaviest features, in units of the mean weight")
+    right.set_title("Features of largest weight, relative to the mean")
     figure.colorbar(image, ax=right)
     figure.savefig(path)

@@ -1,0 +1,89 @@
+"""From a model to figures: the vote of neighbors, retrieval, triplets; beside the Euclidean baseline."""
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..estimators import learner_of
+from ..evaluate import retrieval as ranked
+from ..neighbors import MetricKNeighborsClassifier, euclidean_accuracy
+from ._model import classifier_over, prepared, split, transformed
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    triplets: ArrayLike | None = None,
+    items: tuple[Any, ArrayLike] | None = None,
+    n_neighbors: int | None = None,
+    retrieval: bool = False,
+) -> dict[str, float]:
+    """Measure a model on labeled rows or on triplets, with the Euclidean baseline for the same rows.
+
+    Parameters
+    ----------
+    model : model
+    X, y : array-like (n, d), (n,)
+        Rows that were not learned from, and their labels. X is None if `triplets` are points.
+    triplets : array-like, optional
+        Report the fraction ranked correctly, instead of the vote.
+    items : (X, y), optional
+        Labeled rows that vote or are ranked; by default those that the model keeps. If there are none, each row is
+        classified by the others (leave-one-out).
+    n_neighbors : int, optional
+        Neighbors that vote (by default as in the model), or cutoff of the retrieval metrics (by default 10).
+    retrieval : bool
+        Rank the items for each row, and report mAP, precision, recall, hit rate and AP at `n_neighbors`.
+
+    Returns
+    -------
+    dict
+        Numbers by name.
+
+    Examples
+    --------
+    >>> from paloma import LODML, train
+    >>> from paloma.workflow import evaluate
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = train(LODML(random_state=0), X[::2], y[::2], n_neighbors=3)
+    >>> {name: round(value, 2) for name, value in evaluate(model, X[1::2], y[1::2]).items()}
+    {'rows': 89, 'neighbors': 3, 'accuracy': 0.96, 'euclid': 0.94}
+    """
+    learner, (steps, last) = learner_of(model), split(model)
+    if triplets is not None:
+        given = prepared(steps, {"X": X, "triplets": triplets})
+        score = learner.triplet_score(given["X"], given["triplets"], y)
+        return {"triplets": len(given["triplets"]), "triplet_score": float(score)}
+    if y is None:
+        raise ValueError("evaluate: expected labels y or triplets, got neither.")
+    rows, voters = transformed(steps, X), items
+    if items is not None:
+        voters = (transformed(steps, items[0]), items[1])
+    elif isinstance(last, MetricKNeighborsClassifier):
+        voters = (last.rows_, last.labels_)
+    if retrieval:
+        return {"rows": np.shape(rows)[0], **_retrieval(learner, voters, rows, y, n_neighbors or 10)}
+    if voters is None:
+        if n_neighbors is not None:
+            raise ValueError("evaluate: n_neighbors needs rows that vote. Pass items, or leave n_neighbors out.")
+        accuracy, euclid = learner.score(rows, y), euclidean_accuracy(rows, y)
+        return {"rows": np.shape(rows)[0], "neighbors": 3, "leave_one_out_accuracy": accuracy, "euclid": euclid}
+    classifier = copy(last) if items is None else classifier_over(learner, *voters, n_neighbors)
+    k = classifier.n_neighbors if n_neighbors is None else n_neighbors
+    accuracy = classifier.set_params(n_neighbors=k).score(rows, y)
+    euclid = euclidean_accuracy(rows, y, n_neighbors=k, items=voters[0], item_labels=voters[1])
+    return {"rows": np.shape(rows)[0], "neighbors": k, "accuracy": accuracy, "euclid": euclid}
+
+
+def _retrieval(learner: Any, items: Any, rows: Any, y: Any, k: int) -> dict[str, float]:
+    if items is None:
+        raise ValueError("evaluate: the model keeps no rows to rank. Pass items=(X, y).")
+    X, labels = items
+    learned, plain = (ranked(metric, X, labels, rows, y, k=k) for metric in (learner, None))
+    euclid = {f"euclid {name}": float(plain[name]) for name in ("mAP", f"precision@{k}")}
+    return {"items": len(labels), **{name: float(value) for name, value in learned.items()}, **euclid}

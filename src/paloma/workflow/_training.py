@@ -1,0 +1,198 @@
+"""From rows to a model: preprocess, learn, keep rows, save; and continue later."""
+
+from collections.abc import Iterable, Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+from ..estimators import learner_of, measure_of
+from ..neighbors import MetricIndex, MetricKNeighborsClassifier
+from ..persist import save
+from ..preprocessing import UnitRows
+from ._model import Path, assembled, classifier_over, prepared, split, transformed
+
+_STEPS = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler, "unit": UnitRows}
+PREPROCESSING = ("auto", *_STEPS)
+
+
+def train(
+    learner: Any,
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    triplets: ArrayLike | None = None,
+    triplet_weight: ArrayLike | None = None,
+    preprocessing: Any = "auto",
+    keep_rows: bool = True,
+    n_neighbors: int | None = None,
+    columns: Mapping[str, Any] | None = None,
+    path: Path | None = None,
+) -> Any:
+    """Preprocess rows, learn a metric from them, keep them for voting and search, and save the result.
+
+    Parameters
+    ----------
+    learner : learner
+        Cloned, never changed.
+    X : array-like or CSR matrix (n, d)
+        None if `triplets` are points.
+    y : array-like (n,), optional
+        Labels, as `fit` of the learner takes them.
+    triplets, triplet_weight : array-like, optional
+        As `fit` of the learner takes them.
+    preprocessing : {"auto", "standard", "minmax", "maxabs", "unit"}, transformer or None
+        What to fit in front of the learner. "auto" standardizes dense columns and, for a similarity learner, appends
+        `UnitRows`; triplets of points are learned as they are. None: nothing.
+    keep_rows : bool
+        Whether the model keeps the labeled rows, so that it can classify and be searched.
+    n_neighbors : int, optional
+        Neighbors that vote; None is the default of `MetricKNeighborsClassifier`.
+    columns : dict, optional
+        Column names of the table, ``{"features": [...], "label": ...}``; stored as ``columns_`` so that the commands
+        find the same columns in other tables.
+    path : path, optional
+        Model file to write.
+
+    Returns
+    -------
+    model
+        A `MetricKNeighborsClassifier`, or the learner if no rows are kept; behind its preprocessing in a `Pipeline`.
+
+    Examples
+    --------
+    >>> from paloma import LODML, train
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = train(LODML(random_state=0), X[::2], y[::2])
+    >>> [type(step).__name__ for step in model]
+    ['StandardScaler', 'MetricKNeighborsClassifier']
+    >>> print(f"{model.score(X[1::2], y[1::2]):.2f}")
+    0.9...
+    """
+    learner = clone(learner)
+    keeps = keep_rows and X is not None and y is not None
+    if keeps and n_neighbors is not None and n_neighbors > np.shape(X)[0]:
+        raise ValueError(f"n_neighbors={n_neighbors} is more than the n_samples = {np.shape(X)[0]} rows of X.")
+    steps = _transformers(preprocessing, X, similarity=not measure_of(learner).is_distance)
+    rows = X
+    for step in steps:
+        rows = step.fit_transform(rows, y)
+    learner.fit(rows, y, triplets=triplets, triplet_weight=triplet_weight)
+    model = assembled(steps, classifier_over(learner, rows, y, n_neighbors) if keeps else learner)
+    if columns is not None:
+        model.columns_ = dict(columns)
+    if path is not None:
+        save(model, path)
+    return model
+
+
+def keep_rows(model: Any, X: Any, y: ArrayLike, *, n_neighbors: int | None = None) -> Any:
+    """Return a model with the same preprocessing and metric that keeps these rows for voting and search.
+
+    Parameters
+    ----------
+    model : model
+        Not changed. Rows that it keeps itself are left out.
+    X, y : array-like (n, d), (n,)
+        Labeled rows.
+    n_neighbors : int, optional
+        Neighbors that vote; None is the default of `MetricKNeighborsClassifier`.
+
+    Examples
+    --------
+    >>> from paloma import ODML
+    >>> from paloma.workflow import keep_rows, train
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = train(ODML(random_state=0), X[::2], y[::2], keep_rows=False)
+    >>> model = keep_rows(metric, X[::2], y[::2], n_neighbors=5)
+    >>> print(f"{model.score(X[1::2], y[1::2]):.2f}")
+    0.9...
+    """
+    if isinstance(model, MetricIndex):
+        raise TypeError("keep_rows: expected a model, got a MetricIndex. Add rows to an index with build_index.")
+    steps, _ = split(model)
+    kept = assembled(steps, classifier_over(learner_of(model), transformed(steps, X), y, n_neighbors))
+    if hasattr(model, "columns_"):
+        kept.columns_ = model.columns_
+    return kept
+
+
+def update(model: Any, batches: Iterable[Any], *, path: Path | None = None, save_every: float = 30.0) -> Any:
+    """Continue learning from batches, one pass each, and save from time to time.
+
+    The preprocessing stays as it was fitted, and the model keeps the rows it has, under the updated metric.
+
+    Parameters
+    ----------
+    model : model or unfitted learner
+        Changed in place.
+    batches : iterable
+        Of pairs (X, y), or of dicts with arguments of the learner's `partial_fit`, e.g. triplets of points
+        ``{"X": None, "triplets": points}``. None stands for a pause, which is a chance to save.
+    path : path, optional
+        Model file to write every `save_every` seconds and at the end. If a batch is refused, what was learned before it
+        is saved. KeyboardInterrupt saves nothing, because a batch may be half learned.
+    save_every : float
+        Seconds between saves; 0 saves only at the end.
+
+    Returns
+    -------
+    model
+
+    Examples
+    --------
+    >>> from paloma import LODML, train
+    >>> from paloma.workflow import update
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = train(LODML(random_state=0), X[::3], y[::3])
+    >>> model = update(model, [(X[1::3], y[1::3])])
+    >>> print(f"{model.score(X[2::3], y[2::3]):.2f}")
+    0.9...
+    """
+    learner, (steps, _) = learner_of(model), split(model)
+    unsaved, saved = False, perf_counter()
+    try:
+        for batch in batches:
+            if batch is not None:
+                learner.partial_fit(**prepared(steps, batch))
+                unsaved = True
+            if unsaved and path is not None and save_every and perf_counter() - saved >= save_every:
+                _finish(model, path)
+                unsaved, saved = False, perf_counter()
+    except KeyboardInterrupt:
+        unsaved = False
+        raise
+    finally:
+        if unsaved:
+            _finish(model, path)
+    return model
+
+
+def _transformers(preprocessing: Any, X: Any, similarity: bool) -> list[Any]:
+    """Unfitted transformers to put in front of a learner."""
+    if isinstance(preprocessing, str) and preprocessing not in PREPROCESSING:
+        known = ", ".join(PREPROCESSING)
+        raise ValueError(f"preprocessing must be one of {known}, a transformer or None, got {preprocessing!r}.")
+    if preprocessing is None or (preprocessing == "auto" and X is None):
+        return []
+    if X is None:
+        raise ValueError("preprocessing must be fitted on rows, but X is None. Use preprocessing=None.")
+    if preprocessing == "auto":
+        return [StandardScaler()] * (not sp.issparse(X)) + [UnitRows()] * similarity
+    return [_STEPS[preprocessing]() if isinstance(preprocessing, str) else clone(preprocessing)]
+
+
+def _finish(model: Any, path: Path | None) -> None:
+    """Bring the rows that a model keeps under its current metric, and save it."""
+    _, last = split(model)
+    if isinstance(last, MetricKNeighborsClassifier):
+        last.refresh()
+    if path is not None:
+        save(model, path)
