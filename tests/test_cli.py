@@ -74,7 +74,7 @@ def test_an_unexpected_error_names_its_type(monkeypatch):
     monkeypatch.setattr(paloma.experiments.demo, "demo", broken)
     result = run("demo")
     assert result.exit_code == 1
-    expected = "paloma: error: ZeroDivisionError: division by zero (paloma --debug shows where)\n"
+    expected = "paloma: error: ZeroDivisionError: division by zero (run paloma --debug for the traceback)\n"
     assert result.stderr == expected
 
 
@@ -95,7 +95,7 @@ def test_warnings_are_one_line(monkeypatch):
 
 
 def test_an_error_without_words_still_says_something():
-    assert line_of(ValueError()) == "ValueError (paloma --debug shows where)"
+    assert line_of(ValueError()) == "ValueError (run paloma --debug for the traceback)"
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["demo", "--output", "missing-folder/curve.png"]])

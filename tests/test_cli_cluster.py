@@ -62,15 +62,15 @@ def test_fit_on_workers_of_its_own(files):
 def test_what_cannot_be_is_said(files, client):
     common = ("-o", files / "a.paloma", "--scheduler", client.scheduler.address)
     refused = run("fit", files / "X.npy", *common, code=1)
-    assert "give them with --labels" in refused.stderr
+    assert "Provide them with --labels" in refused.stderr
     refused = run("fit", files / "X.npy", "--drop", "a", "--prepare", "unit", *common, code=1)
-    assert "--drop, --prepare cannot go with --scheduler or --workers" in refused.stderr
+    assert "--drop, --prepare cannot be combined with --scheduler or --workers" in refused.stderr
     (files / "rows.csv").write_text("a,label\n1,2\n")
-    assert "must be .npy or Parquet" in run("fit", files / "rows.csv", *common, code=1).stderr
-    assert "No such file" in run("fit", files / "none.npy", *common, code=1).stderr
+    assert "DATA must be .npy or Parquet" in run("fit", files / "rows.csv", *common, code=1).stderr
+    assert "does not exist" in run("fit", files / "none.npy", *common, code=1).stderr
     alone = run("fit", files / "X.npy", "--labels", files / "y.npy", "-o", files / "a.paloma", "--rounds", 2, code=1)
-    assert "--rounds is for a cluster: give --scheduler or --workers" in alone.stderr
+    assert "--rounds requires a cluster: add --scheduler or --workers" in alone.stderr
     mixed = run("fit", files / "X.npy", "-o", files / "a.paloma", "--workers", 1, "--tls-ca", files / "c.pem", code=1)
-    assert "go with --scheduler tls://" in mixed.stderr
+    assert "require --scheduler tls://" in mixed.stderr
     both = ("--labels", files / "y.npy", "--workers", 2, *common)
-    assert "address of a scheduler, or a number" in run("fit", files / "X.npy", *both, code=1).stderr
+    assert "address of a scheduler, or the number" in run("fit", files / "X.npy", *both, code=1).stderr

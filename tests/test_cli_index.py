@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import paloma
 from paloma.cli import app
+from paloma.estimators import learner_of
 from paloma.evaluate import retrieval
-from paloma.persist import learner_of
 
 RUNNER = CliRunner()
 X, Y = paloma.datasets.load_letters(return_X_y=True)
@@ -57,6 +57,8 @@ def test_search_with_a_single_row(folder):
     one = json.loads(run("search", folder / "letters.index", row, "-k", 1, "--json").stdout)
     assert one["neighbors"][0]["row"] == 3
     assert run("search", folder / "letters.index", "1,2", code=1).stderr.count("\n") == 1
+    refused = run("search", folder / "letters.index", row, "--items", folder / "train.npz", code=1)
+    assert "--items requires a model" in refused.stderr
 
 
 def test_retrieval(folder):

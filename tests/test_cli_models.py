@@ -1,37 +1,22 @@
 """The commands that learn, measure and search; and the page that lists them all."""
 
+import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import paloma
-from paloma.cli import _reference, app
+from helpers.cli import NAMES, X, Y, run
+from paloma.cli import _reference, _report
 from paloma.cli._columns import Batch
 from paloma.cli._writers import write
 from same import assert_same
 
 ROOT = Path(__file__).resolve().parents[1]
-RNG = np.random.default_rng(0)
-Y = np.array(["red", "green", "blue"])[RNG.integers(0, 3, 300)]
-X = (RNG.normal(size=(300, 4)) + 2 * (Y[:, None] == np.array(["red", "green", "blue", "none"]))).round(3)
-NAMES = ["a", "b", "c", "d"]
-
-
-def run(*arguments, code=0, **options):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
-    assert result.exit_code == code, result.output
-    return result
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Two tables, and the path of a model."""
-    write(Batch(X[:200], Y[:200], NAMES), tmp_path / "train.csv", "label")
-    write(Batch(X[200:], Y[200:], NAMES), tmp_path / "test.csv", "label")
-    return tmp_path / "train.csv", tmp_path / "test.csv", tmp_path / "model.paloma"
 
 
 @pytest.mark.parametrize("learner", paloma.estimators.__all__)
@@ -87,7 +72,7 @@ def test_figures_for_scripts(files):
     figures = json.loads(result.stdout)
     assert figures["rows"] == 200
     assert figures["triplets"] == paloma.load(model)[-1].metric_.n_triplets_
-    assert figures["triplets_a_row"] == pytest.approx(figures["triplets"] / 200)
+    assert figures["triplets_per_row"] == pytest.approx(figures["triplets"] / 200)
     assert result.stderr == ""
     figures = json.loads(run("eval", model, test, "--json").stdout)
     assert figures["accuracy"] == paloma.load(model).score(X[200:], Y[200:])
@@ -116,25 +101,26 @@ def test_a_metric_without_rows(files):
     train, test, model = files
     run("fit", train, "-o", model, "--metric-only", "-q")
     result = run("predict", model, test, code=1)
-    assert result.stderr == ("paloma: error: The model keeps no rows to search in; give labelled rows with --items.\n")
+    assert result.stderr == "paloma: error: The model contains no rows to search. Provide labeled rows with --items.\n"
     with_items = run("predict", model, test, "--items", train, "-k", 5).stdout.split()
     run("fit", train, "-o", model, "-k", 5, "-q")
     assert run("predict", model, test).stdout.split() == with_items
     run("fit", train, "-o", model, "--metric-only", "-q", "--prepare", "none")
     figures = json.loads(run("eval", model, test, "--json").stdout)
     assert figures["leave_one_out_accuracy"] == paloma.load(model).score(X[200:], Y[200:])
+    assert "Provide labeled rows with --items" in run("eval", model, test, "-k", 5, code=1).stderr
 
 
 def test_triplets(files, tmp_path):
     train, test, model = files
-    triplets = RNG.integers(0, 200, (500, 3))
+    triplets = np.random.default_rng(1).integers(0, 200, (500, 3))
     np.save(tmp_path / "t.npy", triplets)
     np.savetxt(tmp_path / "t.csv", triplets[:100] % 100, "%d", delimiter=",")
     run("fit", train, "-o", model, "--triplets", tmp_path / "t.npy", "--prepare", "none", "-q")
     metric = paloma.LODML(random_state=0).fit(X[:200], Y[:200], triplets=triplets)
     assert_same(paloma.load(model).metric_, metric)
     figures = json.loads(run("eval", model, test, "--triplets", tmp_path / "t.csv", "--json").stdout)
-    assert figures["ranked_right"] == metric.triplet_score(X[200:], triplets[:100] % 100, Y[200:])
+    assert figures["triplet_score"] == metric.triplet_score(X[200:], triplets[:100] % 100, Y[200:])
     lines = [json.dumps({"anchor": a, "positive": b, "negative": c}) for a, b, c in X[triplets].tolist()]
     (tmp_path / "points.jsonl").write_text("\n".join(lines))
     run("fit", tmp_path / "points.jsonl", "-o", model, "-q")
@@ -149,7 +135,7 @@ def test_info(files, tmp_path):
     metric = paloma.load(model)[-1].metric_
     shown = run("info", model, "--classes", 2, "--picture", tmp_path / "model.png").stdout
     for text in ("StandardScaler > MetricKNeighborsClassifier", "LODML(C=0.05", f"{metric.n_triplets_:,} triplets",
-                 "3: blue, green, red", "4: a, b, c, d", "rows kept   200"):  # fmt: skip
+                 "3: blue, green, red", "4: a, b, c, d", "rows        200"):  # fmt: skip
         assert text in shown
     assert shown.count("█") >= 3
     assert (tmp_path / "model.png").read_bytes().startswith(b"\x89PNG")
@@ -173,7 +159,7 @@ def test_convert(files, tmp_path):
     with np.load(tmp_path / "matrices.npz") as arrays:
         np.testing.assert_array_equal(arrays["metrics"][1], paloma.load(model).metric_.metric_matrix("green"))
     assert "from:to" in run("convert", train, tmp_path / "x.csv", "--rows", "a:b", code=1).stderr
-    assert "unknown kind of file to write" in run("convert", train, tmp_path / "x.doc", code=1).stderr
+    assert "unknown output format" in run("convert", train, tmp_path / "x.doc", code=1).stderr
 
 
 def test_sparse_rows(tmp_path):
@@ -203,12 +189,12 @@ def test_a_model_fitted_in_python_on_a_frame(files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--learner", "LMNN"], "Unknown learner 'LMNN'; known are "),
+        (["--learner", "LMNN"], "Unknown learner 'LMNN'. Known learners: "),
         (["--set", "D=1"], "--set D=1: expected name=value with a parameter of LODML: C, "),
         (["--set", "C"], "--set C: expected name=value"),
         (["--set", "C=-1"], "C must be a number in (0, inf], got -1."),
-        (["--label", "colour"], "no label column 'colour'; name it with --label. The columns are 'a', 'b'"),
-        (["--drop", "a,b,c,d"], "no feature columns beside the label"),
+        (["--label", "color"], "no label column 'color'. Select it with --label. Columns: 'a', 'b'"),
+        (["--drop", "a,b,c,d"], "no feature columns"),
     ],
 )
 def test_wrong_options_of_fit(arguments, message, files):
@@ -219,9 +205,9 @@ def test_wrong_options_of_fit(arguments, message, files):
     assert not model.exists()
 
 
-@pytest.mark.parametrize(("place", "message"), [("nowhere/model.paloma", "there is no folder"), (".", "is a folder")])
-def test_where_to_write_is_asked_before_anything_is_learnt(place, message, files, monkeypatch):
-    monkeypatch.setattr(paloma.LODML, "fit", lambda *_, **__: pytest.fail("learnt first"))
+@pytest.mark.parametrize(("place", "message"), [("nowhere/model.paloma", "does not exist"), (".", "is a folder")])
+def test_where_to_write_is_checked_before_anything_is_learned(place, message, files, monkeypatch):
+    monkeypatch.setattr(paloma.LODML, "fit", lambda *_, **__: pytest.fail("learned first"))
     found = run("fit", files[0], "-o", files[0].parent / place, code=2)
     assert message in " ".join(found.output.replace("│", " ").split())
 
@@ -245,3 +231,56 @@ def test_the_reference_is_the_help():
 def test_every_command_shows_an_example():
     page = _reference.page()
     assert page.count("Example:") == page.count("\n## paloma ")
+
+
+HOSTILE = np.array(["[/a]", "red\x1b[2J\x07", "[bold]", "a\nb\u202e"])
+
+
+@pytest.fixture
+def hostile(tmp_path):
+    """A model whose labels are markup and control characters, and rows to search for."""
+    y = HOSTILE[np.arange(200) % 4]
+    model = paloma.train(paloma.LODML(random_state=0), X[:200] + 3 * (y[:, None] == HOSTILE), y)
+    paloma.save(model, tmp_path / "model.paloma")
+    write(Batch(X[:8] + 3 * (y[:8, None] == HOSTILE), None, NAMES), tmp_path / "rows.csv", "label")
+    return tmp_path / "model.paloma", tmp_path / "rows.csv"
+
+
+def test_markup_in_labels_is_printed_as_it_is(hostile):
+    shown = run("search", *hostile, "-k", 1).stdout
+    assert "[/a]" in shown
+    assert "[bold]" in shown
+
+
+def test_control_characters_of_labels_do_not_reach_the_terminal(hostile, monkeypatch):
+    model, rows = hostile
+    for shown in (run("search", model, rows, "-k", 1), run("info", model)):
+        assert r"red\x1b[2J\x07" in shown.stdout
+        assert r"a\nb\u202e" in shown.stdout
+        assert not set("\x1b\x07\u202e") & set(shown.stdout)
+    assert "\x1b" in run("predict", model, rows).stdout  # into a pipe or a file: the label itself
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with _report.writing(None) as lines:
+        lines(f"{label}\n" for label in HOSTILE)
+    assert terminal.getvalue().split("\n") == ["[/a]", r"red\x1b[2J\x07", "[bold]", r"a\nb\u202e", ""]
+    failed = run("fit", "no\x1bsuch.csv", "-o", model, code=1)
+    assert failed.stderr == "paloma: error: File no\\x1bsuch.csv does not exist.\n"
+
+
+@pytest.mark.parametrize("command", [["search"], ["search", "--json"], ["predict"], ["eval"], ["info"]])
+def test_a_closed_standard_output_is_said_in_one_line(command, files, tmp_path):
+    model = tmp_path / "model.paloma"
+    run("fit", files[0], "-o", model, "-q")
+    data = [] if command == ["info"] else [files[1]]
+    arguments = [sys.executable, "-m", "paloma", command[0], model, *data, *command[1:]]
+    closed = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *map(str, arguments)], stderr=subprocess.PIPE, text=True)
+    assert closed.returncode == 1
+    assert closed.stderr == "paloma: error: standard output is closed, so the result cannot be written.\n"
+
+
+def test_too_many_neighbors_are_refused_before_learning(files, monkeypatch):
+    monkeypatch.setattr(paloma.LODML, "fit", None)
+    refused = run("fit", files[0], "-o", files[2], "-k", 500, code=1)
+    assert "n_neighbors=500 is more than the n_samples = 200 rows of X" in refused.stderr

@@ -3,15 +3,16 @@
 import io
 import os
 import threading
+from time import perf_counter
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from paloma.cli import _csv_rows
-from paloma.cli._columns import Batch, LabelType, Wanted
-from paloma.cli._follow import Interrupt, follow
+from paloma.cli._columns import Batch, LabelType, Wanted, plan
 from paloma.cli._formats import batches, read_all, read_triplets
+from paloma.cli._tail import Interrupt, follow
 from paloma.cli._writers import write
 
 RNG = np.random.default_rng(0)
@@ -22,7 +23,7 @@ NUMBERS = RNG.integers(0, 3, 30)
 NAMES = ["height", "width", "a, b"]
 
 
-def labelled(batch, where="table"):
+def labeled(batch, where="table"):
     return LabelType().of(batch, where)
 
 
@@ -31,7 +32,7 @@ def labelled(batch, where="table"):
 def test_written_and_read_again(suffix, y, tmp_path):
     path = tmp_path / f"table{suffix}"
     if suffix == ".svm" and y is WORDS:
-        with pytest.raises(ValueError, match="labels that are numbers"):
+        with pytest.raises(ValueError, match="requires numeric labels"):
             write(Batch(X, y, NAMES), path, "label")
         return
     write(Batch(X, y, NAMES), path, "label")
@@ -40,7 +41,7 @@ def test_written_and_read_again(suffix, y, tmp_path):
     np.testing.assert_array_equal(rows, X)
     assert sp.issparse(found.X) == (suffix == ".svm")
     if y is not None:
-        np.testing.assert_array_equal(labelled(found), y)
+        np.testing.assert_array_equal(labeled(found), y)
     elif suffix != ".svm":
         assert found.y is None
     assert found.names == (None if suffix in (".npz", ".svm") else NAMES)
@@ -53,7 +54,7 @@ def test_npy_with_labels(tmp_path):
     source = str(tmp_path / "X.npy")
     np.testing.assert_array_equal(read_all(source, Wanted(), tmp_path / "y.npy").y, NUMBERS)
     np.testing.assert_array_equal(read_all(source, Wanted(), tmp_path / "y.txt").y, WORDS)
-    with pytest.raises(ValueError, match="no labels; name a file of them with --labels"):
+    with pytest.raises(ValueError, match=r"contains no labels\. Provide them with --labels"):
         read_all(source, Wanted())
     np.save(tmp_path / "y.npy", NUMBERS[:-1])
     with pytest.raises(ValueError, match="29 labels for 30 rows"):
@@ -68,8 +69,8 @@ def test_data_sets_by_name():
 
 def test_columns_are_found_by_name(tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text("id,b,colour,a\nk1,1,red,2\nk2,3,blue,4\n")
-    found = read_all(str(path), Wanted("colour", True, None, ("id",)))
+    path.write_text("id,b,color,a\nk1,1,red,2\nk2,3,blue,4\n")
+    found = read_all(str(path), Wanted("color", True, None, ("id",)))
     assert (found.names, found.X.tolist(), found.y.tolist()) == (["b", "a"], [[1, 2], [3, 4]], ["red", "blue"])
     assert read_all(str(path), Wanted("none", False, ["a", "b"])).X.tolist() == [[2, 1], [4, 3]]
 
@@ -77,19 +78,19 @@ def test_columns_are_found_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x;y;colour\n1;2;a\n\n3;4;b", [[1, 2], [3, 4]]),
-        ("\ufeffx\ty\tcolour\n1\t2\t'a\n3\t4\tb\n", [[1, 2], [3, 4]]),
-        ('"x","y","colour"\n" 1",2,"a,""b"\n3,4,b\n', [[1, 2], [3, 4]]),
-        ("x,y,colour\r\n1,2,a\r\n3,4,b\r\n", [[1, 2], [3, 4]]),
-        (f"x,y,colour\n1,2,{'long' * 40}\n3,4,b\n", [[1, 2], [3, 4]]),
-        ("0,1,colour\n1,2,a\n3,4,b\n", [[1, 2], [3, 4]]),
+        ("x;y;color\n1;2;a\n\n3;4;b", [[1, 2], [3, 4]]),
+        ("\ufeffx\ty\tcolor\n1\t2\t'a\n3\t4\tb\n", [[1, 2], [3, 4]]),
+        ('"x","y","color"\n" 1",2,"a,""b"\n3,4,b\n', [[1, 2], [3, 4]]),
+        ("x,y,color\r\n1,2,a\r\n3,4,b\r\n", [[1, 2], [3, 4]]),
+        (f"x,y,color\n1,2,{'long' * 40}\n3,4,b\n", [[1, 2], [3, 4]]),
+        ("0,1,color\n1,2,a\n3,4,b\n", [[1, 2], [3, 4]]),
     ],
     ids=["semicolons", "tabs and a mark", "quotes", "returns", "long labels", "numbered columns"],
 )
 def test_dialects(text, expected, tmp_path):
     path = tmp_path / "table.csv"
     path.write_text(text, encoding="utf-8", newline="")
-    found = read_all(str(path), Wanted("colour"))
+    found = read_all(str(path), Wanted("color"))
     assert found.X.tolist() == expected
     assert all(label in text.replace('""', '"') for label in found.y)
 
@@ -105,18 +106,18 @@ def test_columns_without_names_are_numbered(tmp_path):
     ("text", "message"),
     [
         ("a,b,label\n1,2,x\n3,,y\n", "row 2, column 'b': the value is missing"),
-        ("a,b,label\n1,2,x\n3,NA,y\n", "row 2, column 'b': 'NA' is not a number; leave the column out with --drop"),
+        ("a,b,label\n1,2,x\n3,NA,y\n", "row 2, column 'b': 'NA' is not a number; ignore the column with --drop"),
         ("a,b,label\n1,nan,x\n", "row 1, column 'b': nan is not finite"),
         ("a,b,label\n1,2,x\n1,2,x\n1,-inf,x\n", "row 3, column 'b': -inf is not finite"),
         ('a,b,label\n1,2,"x"\n"1",oops,x\n', "row 2, column 'b': 'oops' is not a number"),
         ("a,b,label\n1,2,x\n1,2,\n", "row 2, column 'label': the value is missing"),
-        ("a,b,label\n1,2,x\n1,2,3,x\n", "row 2: 4 cells where 3 columns are named"),
-        ("a,b,label\n1,2,x\n1,2\n", "row 2: 2 cells where 3 columns are named"),
-        ("a,b,colour\n1,2,x\n", "no label column 'label'; name it with --label. The columns are 'a', 'b', 'colour'"),
-        ("a,a,label\n1,2,x\n", "the column 'a' occurs more than once"),
-        ("label\nx\n", "no feature columns beside the label"),
-        ("a,label\n", "has no rows"),
-        ("", "has no rows"),
+        ("a,b,label\n1,2,x\n1,2,3,x\n", "row 2: found 4 cells, expected 3"),
+        ("a,b,label\n1,2,x\n1,2\n", "row 2: found 2 cells, expected 3"),
+        ("a,b,color\n1,2,x\n", "no label column 'label'. Select it with --label. Columns: 'a', 'b', 'color'"),
+        ("a,a,label\n1,2,x\n", "column 'a' occurs more than once"),
+        ("label\nx\n", "no feature columns"),
+        ("a,label\n", "contains no rows"),
+        ("", "contains no rows"),
     ],
 )
 def test_wrong_csv(text, message, tmp_path):
@@ -137,13 +138,16 @@ def test_wrong_csv(text, message, tmp_path):
         ('{"a": 1, "label": "x"}\n{"a": 2}\n', "row 2, column 'label': the value is missing"),
         ('{"a": 1, "label": "x"}\n{"a": true, "label": "x"}\n', "row 2, column 'a'"),
         ('{"a": 1, "label": "x"}\n{"a": Infinity, "label": "x"}\n', "row 2, column 'a': inf is not finite"),
-        ('{"x": [1, 2], "label": "x"}\n{"x": [1], "label": "x"}\n', "row 2: 1 values where the rows before have 2"),
+        ('{"x": [1, 2], "label": "x"}\n{"x": [1], "label": "x"}\n', "row 2: found 1 values, expected 2"),
         ('{"x": [1, "u"], "label": "x"}\n', "row 1, column 'x[1]': 'u' is not a number"),
-        ('{"a": 1, "label": "x"}\n{"a": 1', "row 2: not JSON"),
-        ("[1, 2]\n", "row 1: expected a JSON object a line, got list"),
-        ('{"anchor": [1], "positive": [2], "negative": [3, 4]}\n', "rows 1 to 1: a triplet has three lists"),
-        ('{"anchor": [1], "positive": [2]}\n', "rows 1 to 1: a triplet has three lists"),
-        ('{"anchor": [1], "positive": [2], "negative": [3], "classes": ["a"]}\n', "give classes [positive, negative]"),
+        ('{"a": 1, "label": "x"}\n{"a": 1', "row 2: invalid JSON"),
+        ("[1, 2]\n", "row 1: expected one JSON object per line, got list"),
+        ('{"anchor": [1], "positive": [2], "negative": [3, 4]}\n', "rows 1 to 1: a triplet requires three lists"),
+        ('{"anchor": [1], "positive": [2]}\n', "rows 1 to 1: a triplet requires three lists"),
+        (
+            '{"anchor": [1], "positive": [2], "negative": [3], "classes": ["a"]}\n',
+            "must have classes [positive,",
+        ),
     ],
 )
 def test_wrong_json_lines(text, message, tmp_path):
@@ -175,7 +179,7 @@ def test_wrong_parquet(tmp_path):
     with pytest.raises(ValueError, match="row 1, column 'a': 'u' is not a number"):
         read_all(str(path), Wanted())
     parquet.write_table(arrow.table({"a": [[1.0, 2.0], [3.0]], "label": ["x", "y"]}), path)
-    with pytest.raises(ValueError, match="row 2, column 'a': 1 values where others have 2"):
+    with pytest.raises(ValueError, match="row 2, column 'a': found 1 values, expected 2"):
         read_all(str(path), Wanted())
     parquet.write_table(arrow.table({"a": [[1.0, 2.0], [3.0, 4.0]], "label": ["x", "y"]}), path)
     assert read_all(str(path), Wanted()).X.tolist() == [[1, 2], [3, 4]]
@@ -185,17 +189,17 @@ def test_wrong_parquet(tmp_path):
 
 
 def test_other_files(tmp_path):
-    for name, message in (("none.csv", "is no file"), ("model.pkl", "unknown kind of file; known are .csv")):
+    for name, message in (("none.csv", "does not exist"), ("model.pkl", "unknown file format. Known formats: .csv")):
         path = tmp_path / name
         if name == "model.pkl":
             path.touch()
         with pytest.raises((ValueError, OSError), match=message):
             read_all(str(path), Wanted())
     np.save(tmp_path / "bad.npy", np.zeros(3))
-    with pytest.raises(ValueError, match=r"expected rows of numbers \(n, d\), got shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"expected a numeric array of shape \(n, d\), got shape \(3,\)"):
         read_all(str(tmp_path / "bad.npy"), Wanted(needed=False))
     (tmp_path / "t.csv").write_text("1,2\n3,4,5\n")
-    with pytest.raises(ValueError, match="expected three row numbers a line"):
+    with pytest.raises(ValueError, match="expected three comma-separated row numbers per line"):
         read_triplets(tmp_path / "t.csv")
 
 
@@ -210,7 +214,7 @@ def test_the_fast_parser_equals_the_slow_one():
 def test_the_type_of_labels_is_kept_over_batches():
     kind = LabelType()
     assert kind.of(Batch(X[:2], np.array(["1", "2"])), "t").tolist() == [1, 2]
-    with pytest.raises(ValueError, match="t, row 8: the label 'b' is a word, those before were numbers"):
+    with pytest.raises(ValueError, match="t, row 8: label 'b' is not a number, but earlier labels are"):
         kind.of(Batch(X[:2], np.array(["1", "b"]), None, 7), "t")
     kind = LabelType("auto", np.array(["1", "a"]))
     assert kind.of(Batch(X[:2], np.array([1, 2])), "t").tolist() == ["1", "2"]
@@ -253,3 +257,39 @@ def test_standard_input_by_its_first_character(monkeypatch):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         (found,) = [batch for batch in batches("-", Wanted()) if batch is not None]
         assert (found.X.tolist(), found.y.tolist()) == ([[1], [2]], ["x", "y"])
+
+
+@pytest.mark.parametrize("first", [1, 3, 9])
+def test_a_byte_order_mark_on_standard_input_is_no_part_of_a_name(first):
+    text = "\ufeffheight,label\n1.5,red\n".encode()
+    read, write_end = os.pipe()
+    with os.fdopen(read, "rb") as pipe:
+        os.write(write_end, text[:first])
+        os.write(write_end, text[first:])
+        os.close(write_end)
+        (block,) = follow(pipe, 10, 30.0, Interrupt())
+    assert block == ["height,label", "1.5,red"]
+
+
+def test_reading_a_header_takes_time_in_proportion_to_its_columns():
+    names = [f"column {k}" for k in range(100_000)]
+    wanted = Wanted("column 5", features=names[::-1][:-6], drop=("column 7",))
+    begin = perf_counter()
+    found = plan(names, wanted, "table")
+    plan(names, Wanted("column 5", drop=tuple(names[10:])), "table")
+    assert perf_counter() - begin < 5.0
+    assert found.feature_names == names[::-1][:-6]
+
+
+def test_dropping_a_column_that_is_missing_is_refused(tmp_path):
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        path = tmp_path / f"table{suffix}"
+        write(Batch(X, WORDS, NAMES), path, "label")
+        assert read_all(str(path), Wanted(drop=("width",))).names == ["height", "a, b"]
+        with pytest.raises(ValueError, match=r"--drop: there is no column 'weight'\. Columns: 'height'"):
+            read_all(str(path), Wanted(drop=("width", "weight")))
+    (tmp_path / "lists.jsonl").write_text('{"x": [1.0, 2.0], "label": "red"}\n')
+    write(Batch(X, NUMBERS, NAMES), tmp_path / "table.npz", "label")
+    for name in ("table.npz", "lists.jsonl"):
+        with pytest.raises(ValueError, match="--drop: the columns have no names"):
+            read_all(str(tmp_path / name), Wanted(drop=("width",)))

@@ -5,6 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 import paloma
+from helpers import inside
+from same import assert_close
 
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 4, 200)
@@ -49,11 +51,15 @@ def test_repeated_entries_of_csr_rows_add_up():
 def test_folding_with_averages_and_new_classes(name):
     rows, labels = RNG.normal(size=(600, 100)), RNG.integers(0, 6, 600)
     labels[:100] %= 2
-    model = getattr(paloma, name)(random_state=0, max_journal=50, n_components=20)
+    folded, whole = (
+        getattr(paloma, name)(random_state=0, max_journal=most, n_components=20, average=True) for most in (50, None)
+    )
     for a in range(0, 600, 50):
-        model.partial_fit(rows[a : a + 50], labels[a : a + 50])
-    assert len(model._model.state.journal) <= 50
-    assert np.isfinite(model.metric_matrix(5)).all()
+        for model in (folded, whole):
+            model.partial_fit(rows[a : a + 50], labels[a : a + 50])
+    assert len(inside.state(folded).journal) <= 50 < len(inside.state(whole).journal)
+    for label in (None, 0, 5):  # the rank is that of the rows: folding loses nothing
+        assert_close(folded.metric_matrix(label), whole.metric_matrix(label), 1e-8)
 
 
 @pytest.mark.parametrize("psd", ["end", "step", "exact", 7])
@@ -71,16 +77,18 @@ def test_words_and_numbers_do_not_mix():
     assert list(model.classes_) == [0, 1, 2, 3]
 
 
-def test_an_unlabelled_class_is_never_announced():
+def test_an_unlabeled_class_is_never_announced():
     model = paloma.LODML(unlabeled=-1, random_state=0).partial_fit(X, Y, classes=[-1, 0, 1, 2, 3, 9])
     assert list(model.classes_) == [0, 1, 2, 3, 9]
 
 
-def test_the_read_out_follows_the_parameters():
+def test_parameters_take_effect_when_learning_goes_on():
     model = fitted("LODML")
-    model.metric_matrix()
-    changed = model.set_params(psd="never", average=False).metric_matrix(2)
-    np.testing.assert_array_equal(changed, fitted("LODML", psd="never", average=False).metric_matrix(2))
+    before = model.metric_matrix(2)
+    np.testing.assert_array_equal(model.set_params(psd="never", average=False).metric_matrix(2), before)
+    model.partial_fit(X[:20], Y[:20])
+    after = fitted("LODML").partial_fit(X[:20], Y[:20]).metric_matrix(2)
+    assert np.abs(model.metric_matrix(2) - after).max() > 1e-3
 
 
 def test_learned_matrices_are_the_users_own():
@@ -103,9 +111,9 @@ def test_a_balance_belongs_to_one_metric():
 @pytest.mark.parametrize("name", ["LODML", "LOSL", "L2OSL"])
 def test_early_stopping_never_learns_from_held_out_anchors(name, monkeypatch):
     seen = []
-    learn = paloma.estimators._model.learn
+    learn = inside.dense_module.learn
     monkeypatch.setattr(
-        paloma.estimators._model,
+        inside.dense_module,
         "learn",
         lambda *a, **k: (seen.append(np.unique(a[2].triplets[:, 0])), learn(*a, **k))[1],
     )
@@ -122,16 +130,16 @@ def test_an_exact_basis_does_not_grow_without_bound(name):
     for _ in range(5):
         model.partial_fit(RNG.normal(size=(60, 2000)), RNG.integers(0, 2, 60))
     assert not model.exact_
-    assert model._model.state.map.shape[1] <= 2 * 30 + 50
+    assert inside.state(model).map.shape[1] <= 2 * 30 + 50
 
 
-def test_nothing_learnt_yet():
+def test_nothing_learned_yet():
     model = paloma.L2ODML().partial_fit(X[:5], np.zeros(5))
     np.testing.assert_array_equal(model.shared_, np.eye(20))
     np.testing.assert_array_equal(model.metric_matrix(), np.eye(20))
 
 
-def test_equal_neighbours_come_in_the_order_of_rows():
+def test_equal_neighbors_come_in_the_order_of_rows():
     rows = np.tile(X[:1], (20, 1))
     knn = paloma.MetricKNeighborsClassifier(fitted("ODML"), n_neighbors=3).fit(rows, np.arange(20) % 4)
     assert knn.kneighbors(X[:1])[1].tolist() == [[0, 1, 2]]

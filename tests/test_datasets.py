@@ -89,13 +89,13 @@ def test_an_exact_stem_wins_over_a_first_part(home):
 def test_ambiguous_names_are_listed(home):
     save(home, "pets_a")
     save(home, "pets_b")
-    with pytest.raises(ValueError, match=r"'pets' is ambiguous; give one of: pets_a, pets_b\."):
+    with pytest.raises(ValueError, match=r"'pets' is ambiguous; use one of: pets_a, pets_b\."):
         load("pets")
 
 
 def test_unknown_name_lists_what_is_there(home):
     save(home, "pets_a")
-    with pytest.raises(ValueError, match="Unknown data set 'dogs'; known are: letters, digits, pets_a"):
+    with pytest.raises(ValueError, match="Unknown data set 'dogs'; choose from: letters, digits, pets_a"):
         load("dogs")
 
 
@@ -120,13 +120,13 @@ def test_folder_that_is_not_there(home):
 
 def test_missing_arrays(home):
     np.savez(home / "a.npz", X=np.zeros((2, 2)))
-    with pytest.raises(ValueError, match="must hold the arrays X and y; missing: y"):
+    with pytest.raises(ValueError, match="must contain the arrays X and y; missing: y"):
         load("a")
 
 
 def test_shapes_that_do_not_fit(home):
     save(home, "a", y=np.arange(2))
-    with pytest.raises(ValueError, match=r"must hold X \(n, d\) and y \(n,\); got shapes \(3, 2\) and \(2,\)"):
+    with pytest.raises(ValueError, match=r"must contain X \(n, d\) and y \(n,\); got shapes \(3, 2\) and \(2,\)"):
         load("a")
 
 

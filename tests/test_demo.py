@@ -21,7 +21,7 @@ def small():
     return _letters.split(X, y, 0.5, 0)
 
 
-def test_splits_are_standardised_on_the_training_rows(small):
+def test_splits_are_standardized_on_the_training_rows(small):
     assert small.train.shape == small.test.shape == (350, 16)
     np.testing.assert_allclose(small.train.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(small.train.std(axis=0), 1)
@@ -113,7 +113,7 @@ def test_the_picture_is_saved(tiny, tmp_path, suffix):
 
 def test_without_matplotlib_the_demo_goes_on(tiny, tmp_path, monkeypatch):
     def missing(module, extra):
-        raise ImportError(f"{module} is needed here and not installed: pip install 'paloma[{extra}]'")
+        raise ImportError(f"{module} is required but not installed: pip install 'paloma[{extra}]'")
 
     monkeypatch.setattr(_curve, "optional", missing)
     shown = tiny(tmp_path / "curve.png")

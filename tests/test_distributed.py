@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 
 import paloma
+from helpers import inside
 from paloma.distributed import _runner, _shards, connected, fit
 
 da = pytest.importorskip("dask.array")
@@ -39,7 +40,7 @@ def same_bits(one, other):
     np.testing.assert_array_equal(one.shared_, other.shared_)
     np.testing.assert_array_equal(one.local_, other.local_)
     np.testing.assert_array_equal(*(each.pairwise_score(DIGITS[:9], DIGITS[:99], Y[:99]) for each in (one, other)))
-    np.testing.assert_array_equal(one._model.reservoir.rows, other._model.reservoir.rows)
+    np.testing.assert_array_equal(inside.memory(one).rows, inside.memory(other).rows)
     untimed = [[{k: v for k, v in row.items() if k != "seconds"} for row in each.rounds_] for each in (one, other)]
     assert repr(untimed[0]) == repr(untimed[1])
     assert one.n_updates_ == other.n_updates_ > 0
@@ -106,7 +107,7 @@ def big_rows():
 
 
 def learning(client):
-    """Workers on which a shard is being learnt now."""
+    """Workers on which a shard is being learned now."""
     return [worker for worker, keys in client.processing().items() if any("learn-" in str(key) for key in keys)]
 
 
@@ -231,11 +232,11 @@ def test_early_stopping_ends_the_rounds():
     scores = [row["accuracy"] for row in model.rounds_]
     assert 2 <= len(scores) < 30
     assert scores[-1] <= max(scores[:-1])
-    with pytest.raises(ValueError, match="too small for any"):
+    with pytest.raises(ValueError, match="too small to hold any out"):
         fit(paloma.LODML(random_state=0, early_stopping=True), CHUNKED[:60].rechunk((15, 64)), Y[:60])
 
 
-def test_a_dataframe_is_learnt_here_without_a_warning():
+def test_a_dataframe_is_learned_here_without_a_warning():
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(DIGITS[:300], columns=[f"f{k}" for k in range(64)]).assign(label=Y[:300])
     model = fit(paloma.LODML(random_state=0), dd.from_pandas(table, npartitions=2), "label", rounds=1)
@@ -262,7 +263,7 @@ def test_grid_search_through_joblib(client):
 
 
 def test_clusters_that_cannot_be_had():
-    with pytest.raises(ValueError, match="address of a scheduler, or a number of workers"), connected():
+    with pytest.raises(ValueError, match="address of a scheduler, or the number of workers"), connected():
         pass
     with pytest.raises(ValueError, match="workers must be"), connected(workers=0):
         pass

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-import tiny_onnx
+from helpers import tiny_onnx
 from paloma.cli import app
 from paloma.datasets import ImageError, OnnxEncoder, embed, load
 from paloma.datasets._embed import parts_folder
@@ -147,12 +147,12 @@ def test_decompression_bombs_are_refused_unread(tmp_path, side):
         read_image(tmp_path / "bomb.png")
 
 
-def test_grey_and_transparent_pictures_become_rgb(tmp_path):
-    picture(tmp_path / "grey.png", 7, mode="L")
+def test_gray_and_transparent_pictures_become_rgb(tmp_path):
+    picture(tmp_path / "gray.png", 7, mode="L")
     Image.new("RGBA", (8, 8), (1, 2, 3, 0)).save(tmp_path / "clear.png")
-    assert read_image(tmp_path / "grey.png").shape == (8, 8, 3)
+    assert read_image(tmp_path / "gray.png").shape == (8, 8, 3)
     assert read_image(tmp_path / "clear.png")[0, 0].tolist() == [1, 2, 3]
-    assert read_image(tmp_path / "grey.png", (3, 5), grey=True).shape == (3, 5)
+    assert read_image(tmp_path / "gray.png", (3, 5), gray=True).shape == (3, 5)
 
 
 def test_hidden_files_and_other_files_are_no_images(tmp_path):
@@ -174,7 +174,7 @@ def test_none_readable(tmp_path, encoder):
 
 @pytest.mark.parametrize(
     ("features", "message"),
-    [(np.zeros(5), "must give"), (np.zeros((4, 2)), "must give"), (np.full((5, 2), np.nan), "not finite")],
+    [(np.zeros(5), "must return"), (np.zeros((4, 2)), "must return"), (np.full((5, 2), np.nan), "not finite")],
 )
 def test_encoders_that_give_nonsense(folder, tmp_path, features, message):
     with pytest.raises(ValueError, match=message):
@@ -231,7 +231,7 @@ def test_the_command(folder, encoder, tmp_path):
     result = run(folder, "-o", tmp_path / "a.npz", "--encoder", encoder, "--skip-errors")
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() == str(tmp_path / "a.npz")
-    assert result.stderr.count("left out: ") == 3
+    assert result.stderr.count("skipped: ") == 3
     assert load("a", tmp_path).data.shape == (5, 3)
 
 
@@ -239,10 +239,10 @@ def test_the_command(folder, encoder, tmp_path):
     ("change", "message"),
     [
         ({"folder": "nothing"}, "is not a folder of images"),
-        ({"folder": ""}, "There are no images below"),
-        ({"output": "a.txt"}, "must be an .npz file in a folder that is there"),
-        ({"output": "no/a.npz"}, "must be an .npz file in a folder that is there"),
-        ({"encoder": "none.onnx"}, "is not there"),
+        ({"folder": ""}, "There are no images under"),
+        ({"output": "a.txt"}, "must be an .npz file in an existing folder"),
+        ({"output": "no/a.npz"}, "must be an .npz file in an existing folder"),
+        ({"encoder": "none.onnx"}, "does not exist"),
     ],
 )
 def test_refusals(folder, encoder, tmp_path, change, message):

@@ -21,12 +21,12 @@ def literal(estimator, triplets, y, splits, weight=None):
     """Fit on the whole X with the training triplets: rows of no triplet do not matter to the matrices."""
     scores, counts = [], []
     for train, test in splits:
-        learnt = [t for t, rows in enumerate(triplets) if set(rows) <= set(train)]
+        learned = [t for t, rows in enumerate(triplets) if set(rows) <= set(train)]
         scored = [t for t, rows in enumerate(triplets) if set(rows) <= set(test)]
         model = clone(estimator)
-        model.fit(X, y, triplets=triplets[learnt], triplet_weight=None if weight is None else weight[learnt])
+        model.fit(X, y, triplets=triplets[learned], triplet_weight=None if weight is None else weight[learned])
         scores.append(model.triplet_score(X, triplets[scored], y))
-        counts.append((len(learnt), len(scored)))
+        counts.append((len(learned), len(scored)))
     return np.array(scores), np.array(counts).T
 
 

@@ -7,24 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from axes import (
-    BLOCKS,
-    GLOBAL,
-    GLOBAL_AXES,
-    LAMS,
-    LEARNERS,
-    LOCAL,
-    LOCAL_AXES,
-    MEASURES,
-    N_CLASSES,
-    RULES,
-    STEP_PARAMS,
-    fixed_stream,
-    learner,
-    streams,
-    weights_of,
-)
-from reference import careful_run, run
+from axes import BLOCKS, DENSE, GLOBAL, LAMS, LOCAL, MEASURES, RULES, STEP_PARAMS, learner, tuples, weights_of
+from helpers.streams import N_CLASSES, fixed_stream, streams
+from twins.careful import careful_run
+from twins.stacked import run
 
 STREAM = fixed_stream()
 FREE = -1
@@ -35,7 +21,7 @@ def twin(name, stream, lam=0.5, C=C, classes=None, **more):
     """The reference run that corresponds to the learner of that name."""
     classes = stream.classes if classes is None else classes
     lam, mu = weights_of(name, lam)
-    return run(LEARNERS[name], stream.X, stream.triplets, classes, lam, mu, C, n_classes=N_CLASSES, **more)
+    return run(DENSE[name], stream.X, stream.triplets, classes, lam, mu, C, n_classes=N_CLASSES, **more)
 
 
 def assert_close(actual, expected, tolerance=1e-10):
@@ -67,12 +53,12 @@ def check_on_the_fixed_stream(name, lam, rule, block):
     assert surely <= model.n_updates_ <= perhaps  # a loss that is zero up to rounding may count or not
 
 
-@pytest.mark.parametrize(("measure", "lam", "rule", "block"), LOCAL_AXES)
+@pytest.mark.parametrize(("measure", "lam", "rule", "block"), tuples(MEASURES, LAMS, RULES, BLOCKS))
 def test_local_learners(measure, lam, rule, block):
     check_on_the_fixed_stream(LOCAL[measure], lam, rule, block)
 
 
-@pytest.mark.parametrize(("measure", "rule", "block"), GLOBAL_AXES)
+@pytest.mark.parametrize(("measure", "rule", "block"), tuples(MEASURES, RULES, BLOCKS))
 def test_global_learners(measure, rule, block):
     check_on_the_fixed_stream(GLOBAL[measure], 1.0, rule, block)
 
@@ -90,7 +76,7 @@ def test_the_two_twins_agree(measure, lam, rule):
     assert_close(careful.tau, literal.tau)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 @settings(max_examples=75, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     stream=streams(),
@@ -100,19 +86,19 @@ def test_the_two_twins_agree(measure, lam, rule):
     cap=st.sampled_from([0.01, 0.2, 1.0, 20.0]),
     margin=st.sampled_from([0.5, 1.0, 2.0]),
     weighted=st.booleans(),
-    labelled=st.booleans(),
+    labeled=st.booleans(),
 )
-def test_any_stream(name, stream, lam, rule, block, cap, margin, weighted, labelled):
+def test_any_stream(name, stream, lam, rule, block, cap, margin, weighted, labeled):
     weights = np.resize([1.0, 0.25, 0.0, 3.0, 1.5], len(stream.triplets)) if weighted else None
     options = {"step": rule, "step_params": STEP_PARAMS.get(rule), "margin": margin}
     model = learner(name, lam=lam, C=cap, block_size=block, **options)
-    model.fit(stream.X, stream.y if labelled else None, triplets=stream.triplets, triplet_weight=weights)
-    classes = stream.classes if labelled else stream.class_free
+    model.fit(stream.X, stream.y if labeled else None, triplets=stream.triplets, triplet_weight=weights)
+    classes = stream.classes if labeled else stream.class_free
     assert_same_iterates(model, twin(name, stream, lam, cap, classes, weights=weights, **options))
 
 
 @pytest.mark.parametrize("cuts", [(1,), (64,), (10, 11, 90)])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_partial_fit_continues_exactly(name, cuts):
     model = learner(name, C=C, block_size=64)
     for part in np.split(STREAM.triplets, cuts):
@@ -120,7 +106,7 @@ def test_partial_fit_continues_exactly(name, cuts):
     assert_same_iterates(model, twin(name, STREAM))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_partial_fit_meets_new_classes_and_new_rows(name):
     """Each part brings only the rows it needs; a class that was never seen starts at the identity."""
     model = learner(name, C=C)
@@ -138,7 +124,7 @@ def test_partial_fit_knows_the_announced_classes():
     assert np.array_equal(model.local_[4], np.eye(STREAM.X.shape[1]))
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_two_epochs_are_two_passes_in_the_given_order(name):
     model = learner(name, C=C, n_epochs=2).fit(STREAM.X, STREAM.y, triplets=STREAM.triplets)
     twice = STREAM._replace(triplets=np.vstack([STREAM.triplets] * 2))
@@ -146,7 +132,7 @@ def test_two_epochs_are_two_passes_in_the_given_order(name):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_points_instead_of_rows(name, block):
     """(n, 3, d) points without X are class-free triplets."""
     model = learner(name, C=C, block_size=block).fit(None, triplets=STREAM.X[STREAM.triplets])
@@ -155,7 +141,7 @@ def test_points_instead_of_rows(name, block):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_class_free_triplets_move_only_the_shared_part(name, block):
     model = learner(name, C=C, block_size=block).fit(STREAM.X, triplets=STREAM.triplets)
     assert len(model.classes_) == 0
@@ -165,8 +151,8 @@ def test_class_free_triplets_move_only_the_shared_part(name, block):
 
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("name", LOCAL.values())
-def test_unlabelled_rows_are_class_free_candidates(name, block):
-    """Labelled and unlabelled candidates, also in one triplet: T is lam^2 against the unlabelled."""
+def test_unlabeled_rows_are_class_free_candidates(name, block):
+    """Labeled and unlabeled candidates, also in one triplet: T is lam^2 against the unlabeled."""
     y = np.where(np.arange(len(STREAM.y)) % 3 == 1, FREE, STREAM.y)
     model = learner(name, C=C, block_size=block, unlabeled=FREE).fit(STREAM.X, y, triplets=STREAM.triplets)
     assert list(model.classes_) == list(range(N_CLASSES))
@@ -174,7 +160,7 @@ def test_unlabelled_rows_are_class_free_candidates(name, block):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_triplet_weights_multiply_C(name, rule):
     weights = np.random.default_rng(3).choice([0.0, 0.1, 1.0, 2.5], len(STREAM.triplets))
     options = {"step": rule, "step_params": STEP_PARAMS.get(rule)}
@@ -189,7 +175,7 @@ def test_triplet_weights_multiply_C(name, rule):
 
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("rule", ["pa1", "pa2", "logistic"])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_float32_stays_float32(name, rule, block):
     model = learner(name, C=C, step=rule, block_size=block)
     model.fit(STREAM.X.astype(np.float32), STREAM.y, triplets=STREAM.triplets)
@@ -198,7 +184,7 @@ def test_float32_stays_float32(name, rule, block):
     assert_same_iterates(model, expected_on_the_fixed_stream(name, weights_of(name, 0.5)[0], rule), 1e-3)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_degenerate_triplets_take_no_step_however_large_C(name):
     """p+ = p- of one class, and all equal: N is exactly 0, though the loss is 1 (sec. 13)."""
     X = np.vstack([STREAM.X * 1e-3, STREAM.X + 1e3])
@@ -224,7 +210,7 @@ def test_labels_may_be_words_in_any_order(measure, block):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize("d", [60, 130, 210])
 def test_long_streams_by_the_automatic_path(name, d):
     """Dimensions where `block_size="auto"` takes the fused loop, and where it takes blocks of two rhythms."""

@@ -9,23 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paloma
-from axes import (
-    BLOCKS,
-    GLOBAL,
-    LAMS,
-    LEARNERS,
-    LOCAL,
-    MEASURES,
-    N_CLASSES,
-    RULES,
-    STEP_PARAMS,
-    fixed_stream,
-    learner,
-    weights_of,
-)
-from paloma._forgetting import horizon
-from reference import run
-from reference_logdet import run as run_logdet
+from axes import BLOCKS, DENSE, GLOBAL, LAMS, LOCAL, MEASURES, RULES, STEP_PARAMS, learner, tuples, weights_of
+from helpers import inside
+from helpers.streams import N_CLASSES, fixed_stream
+from paloma._spaces.dense.decay import horizon
+from twins.logdet import run as run_logdet
+from twins.stacked import run
 
 STREAM = fixed_stream()
 C = 0.3
@@ -34,7 +23,7 @@ C = 0.3
 def twin(name, lam=0.5, classes=None, **options):
     lam, mu = weights_of(name, lam)
     classes = STREAM.classes if classes is None else classes
-    return run(LEARNERS[name], STREAM.X, STREAM.triplets, classes, lam, mu, C, n_classes=N_CLASSES, **options)
+    return run(DENSE[name], STREAM.X, STREAM.triplets, classes, lam, mu, C, n_classes=N_CLASSES, **options)
 
 
 def relative(found, expected):
@@ -47,10 +36,7 @@ def assert_same(model, expected, tolerance=1e-10):
         assert relative(model.local_[k], expected.L[label]) <= tolerance
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("lam", LAMS)
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(("measure", "lam", "rule", "block"), tuples(MEASURES, LAMS, RULES, BLOCKS))
 def test_equals_explicit_decay(measure, lam, rule, block):
     options = {"step": rule, "step_params": STEP_PARAMS.get(rule), "forget": 0.03}
     for name in (LOCAL[measure], GLOBAL[measure]):
@@ -62,7 +48,7 @@ def test_equals_explicit_decay(measure, lam, rule, block):
 
 @pytest.mark.parametrize("forget", [1e-6, 0.2, 0.9, 0.999])
 @pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_any_share_of_forgetting(name, block, forget):
     """Far beyond the length after which a block must end."""
     assert forget < 0.1 or horizon(forget) < len(STREAM.triplets)
@@ -78,8 +64,8 @@ def test_any_share_of_forgetting(name, block, forget):
 def test_any_split_into_calls(measure, size, kind):
     """Some calls with labels and some without, and a copy out of a pickle half-way."""
     y, T = STREAM.y, STREAM.triplets
-    labelled = (np.arange(len(T)) // size) % 3 != 1
-    expected = twin(LOCAL[measure], classes=np.where(labelled[:, None], y[T[:, 1:]], -1), forget=0.02)
+    labeled = (np.arange(len(T)) // size) % 3 != 1
+    expected = twin(LOCAL[measure], classes=np.where(labeled[:, None], y[T[:, 1:]], -1), forget=0.02)
     rows = sp.csr_matrix(STREAM.X) if kind == "sparse" else STREAM.X
     name = LOCAL[measure].replace("L", "L2", 1) if kind == "projected" else LOCAL[measure]
     model = learner(name, C=C, forget=0.02, **({"n_components": rows.shape[1]} if kind == "projected" else {}))
@@ -87,7 +73,7 @@ def test_any_split_into_calls(measure, size, kind):
     for a in range(0, len(T), size):
         if a == 75:
             model = pickle.loads(pickle.dumps(model))
-        model.partial_fit(rows, y if labelled[a] else None, triplets=T[a : a + size])
+        model.partial_fit(rows, y if labeled[a] else None, triplets=T[a : a + size])
     assert_same(model, expected)
 
 
@@ -135,7 +121,7 @@ def test_float32_stays_float32():
 
 @pytest.mark.parametrize("psd", ["step", "exact", 10])
 def test_projection_inside_the_loop_is_refused(psd):
-    with pytest.raises(ValueError, match=r"forget=0.1 goes with psd='never' or 'end'"):
+    with pytest.raises(ValueError, match=r"forget=0.1 requires psd='never' or 'end'"):
         paloma.LODML(forget=0.1, psd=psd).fit(STREAM.X, STREAM.y)
 
 
@@ -169,9 +155,9 @@ def test_logdet_equals_explicit_decay_of_the_inverses(lam, step, forget):
 
 
 @settings(max_examples=10, deadline=None)
-@given(cuts=st.lists(st.integers(0, len(STREAM.triplets)), max_size=6), labelled=st.booleans())
-def test_logdet_forgets_alike_in_any_calls(cuts, labelled):
-    y, classes = (STREAM.y, STREAM.classes) if labelled else (None, STREAM.class_free)
+@given(cuts=st.lists(st.integers(0, len(STREAM.triplets)), max_size=6), labeled=st.booleans())
+def test_logdet_forgets_alike_in_any_calls(cuts, labeled):
+    y, classes = (STREAM.y, STREAM.classes) if labeled else (None, STREAM.class_free)
     model = logdet(lam=0.4, C=C, forget=0.02)
     for part in np.split(STREAM.triplets, sorted(cuts)):
         model.partial_fit(STREAM.X, y, triplets=part)
@@ -187,7 +173,7 @@ def test_logdet_forgets_what_is_not_repeated():
     model.partial_fit(X, y, triplets=[[3, 4, 5]] * 300)
     assert model.n_updates_ == 1
     assert relative(model.local_[0], np.eye(2)) < 1e-10
-    assert model._model.state.n_slots == 2  # classes without a step have no matrix
+    assert inside.state(model).n_slots == 2  # classes without a step have no matrix
 
 
 @pytest.mark.parametrize(("dtype", "cap"), [(np.float64, 1e4), (np.float32, 1.0)])

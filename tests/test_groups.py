@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
 
 import paloma
+from helpers.refusal import assert_refused
 from paloma import OMDML
-from test_bad_input import assert_refused
 
 X, Y = load_wine(return_X_y=True)
 X = scale(X)
@@ -79,9 +79,9 @@ def test_bad_groups_are_refused(groups, error, match):
         ({"beta": "tuned"}, "beta must be 'auto'"),
         ({"rank": 0}, "rank must be an integer"),
         ({"rank": 2.5}, "rank must be an integer"),
-        ({"eta": 0.1}, "give rank as well"),
+        ({"eta": 0.1}, "set rank as well"),
         ({"eta": 0.0, "rank": 2}, "eta must be"),
-        ({"rank": 2, "psd": "exact"}, "p.s.d. by itself"),
+        ({"rank": 2, "psd": "exact"}, "p.s.d. by construction"),
         ({"lam": 1.5}, "lam"),
         ({"init": np.eye(5)}, r"finite \(13, 13\) array"),
         ({"init": "ones"}, "init must be one of 'identity'"),

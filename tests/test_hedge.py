@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from paloma._hedge import RECORD, Hedge, check_beta
+from paloma._core.hedge import RECORD, Hedge, check_beta
 
 
 def stream(T, m, seed=0, kind="mistakes"):
@@ -28,7 +28,7 @@ def against_the_leader(T, m):
 
 
 def plain(losses, beta, taking_part):
-    """Multiply and normalise, a round at a time (spec 4); weights before each round, and after the last."""
+    """Multiply and normalize, a round at a time (theory 4); weights before each round, and after the last."""
     theta = np.full(losses.shape[1], 1 / losses.shape[1])
     out = [theta]
     for loss, active in zip(losses, taking_part, strict=True):

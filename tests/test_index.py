@@ -1,6 +1,5 @@
 """MetricIndex against the direct definition: every learner, classes known, in shares or absent; ids, threads, state."""
 
-import inspect
 import pickle
 
 import numpy as np
@@ -9,60 +8,8 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 
-import paloma
+from helpers.index import CLASSES, LEARNERS, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted, is_distance, literal
 from paloma import L2ODML, LODML, LOSL, OASIS, MetricIndex
-
-EXPORTED = [getattr(paloma, name) for name in paloma.__all__ if inspect.isclass(getattr(paloma, name))]
-LEARNERS = [kind for kind in EXPORTED if hasattr(kind, "pair_score")]
-LABELS = np.array(["blue", "green", "red", "teal"])
-
-
-def problem(n, seed, d=5):
-    rng = np.random.default_rng(seed)
-    y = LABELS[rng.permutation(n) % len(LABELS)]
-    return rng.normal(size=(n, d)) + (y[:, None] == LABELS) @ np.eye(len(LABELS), d), y
-
-
-X, Y = problem(60, 0)
-Q = problem(25, 1)[0]
-MORE, Y_MORE = problem(40, 2)
-SHARES = np.random.default_rng(3).dirichlet(np.full(4, 0.3), len(X))
-SHARES[::3] = (Y[::3, None] == LABELS).astype(float)
-SHARES[1] = [0.0, 0.5, 0.0, 0.5]
-
-
-def fitted(kind=LODML, **parameters):
-    return kind(random_state=0, n_epochs=2, **{"C": 0.3, **parameters}).fit(X, Y)
-
-
-def raw(metric, Q, X, y):
-    """(n_queries, n_items) squared distances or similarities, from pair_score alone."""
-    pairs = np.stack([np.repeat(Q, len(X), axis=0), np.tile(X, (len(Q), 1))], axis=1)
-    scores = metric.pair_score(pairs, None if y is None else np.tile(y, len(Q))).reshape(len(Q), len(X))
-    return -np.sign(scores) * scores**2 if metric._measure.symmetric else scores
-
-
-def literal(metric, Q, X, y):
-    """Scores of all pairs by the definition: of shares the mean over classes (spec 11)."""
-    if y is not None and np.ndim(y) == 2:
-        values = sum(y[:, c] * raw(metric, Q, X, np.repeat(metric.classes_[c], len(X))) for c in range(y.shape[1]))
-    else:
-        values = raw(metric, Q, X, y)
-    return (np.sqrt(np.maximum(values, 0.0)), values) if metric._measure.symmetric else (values, -values)
-
-
-def agrees(found, metric, X, y, k, Q=Q, ids=None):
-    """Distances as defined; ids identical unless values tie within 1e-9."""
-    shown, values = literal(metric, Q, X, y)
-    order = np.argsort(values, axis=1, kind="stable")[:, :k]
-    names = np.arange(len(X)) if ids is None else ids
-    np.testing.assert_allclose(found[0], np.take_along_axis(shown, order, 1), rtol=1e-7, atol=1e-7)
-    place = np.argsort(names)[np.searchsorted(np.sort(names), found[1])]
-    apart = np.take_along_axis(values, place, 1) - np.take_along_axis(values, order, 1)
-    assert np.abs(apart[names[order] != found[1]]).max(initial=0.0) < 1e-9
-
-
-CLASSES = {"known": Y, "shares": SHARES, "none": None, "some never seen": np.where(np.arange(60) % 5 == 0, "violet", Y)}
 
 
 @pytest.mark.parametrize("y", CLASSES.values(), ids=CLASSES.keys())
@@ -88,7 +35,7 @@ def test_mixed_classes_added_bit_by_bit_and_removed(kind):
     np.testing.assert_array_equal(index.ids, kept)
     none = metric.pairwise_score(Q, MORE[20:])
     rows = {"shares": literal(metric, Q, X, SHARES)[1], "known": literal(metric, Q, MORE[:20], Y_MORE[:20])[1]}
-    free = -np.sign(none) * none**2 if metric._measure.symmetric else -none
+    free = -np.sign(none) * none**2 if is_distance(metric) else -none
     values = np.hstack([rows["shares"], rows["known"], free])[:, kept]
     expected = kept[np.argsort(values, axis=1, kind="stable")[:, :9]]
     np.testing.assert_array_equal(index.search(Q, 9)[1], expected)
@@ -133,7 +80,10 @@ def test_learning_changes_nothing_until_refresh(kind):
     for each in range(2):
         np.testing.assert_array_equal(index.search(Q, 5)[each], before[each])
     assert index.updates_behind > 0
-    assert index.staleness() >= 0
+    old, new = index.search(X, 10)[1], index.search(X, 10, rerank="live")[1]
+    overlap = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(old.tolist(), new.tolist(), strict=True)])
+    assert index.staleness() == pytest.approx(1 - overlap)
+    assert overlap < 1
     shares = np.column_stack([SHARES, np.zeros(60)])  # violet comes last
     agrees(index.search(Q, 5, rerank="live", n_candidates=60), metric, X, shares, 5)
     assert index.refresh() is index
@@ -217,9 +167,9 @@ def test_ids_of_ones_own():
     assert "picture 3" not in index
     index.add(X[3:4], Y[3:4], ids=["picture 3"])  # removed, hence free again
     assert index.search(X[3:4], 1)[1][0, 0] == "picture 3"
-    with pytest.raises(ValueError, match="need ids"):
+    with pytest.raises(ValueError, match="need explicit ids"):
         index.add(X[:1], Y[:1])
-    with pytest.raises(TypeError, match="one kind"):
+    with pytest.raises(TypeError, match="the same type"):
         index.add(X[:1], Y[:1], ids=[7])
 
 
@@ -244,10 +194,10 @@ def test_rows_are_copied():
 
 NEW = MORE[:2]
 REFUSED = {
-    "duplicate ids": (lambda i: i.add(NEW, ids=[70, 70]), ValueError, "given twice: 70"),
+    "duplicate ids": (lambda i: i.add(NEW, ids=[70, 70]), ValueError, "duplicates: 70"),
     "known ids": (lambda i: i.add(NEW, ids=[70, 59]), ValueError, "already in the index: 59"),
-    "wrong number of ids": (lambda i: i.add(NEW, ids=[70]), ValueError, "one for each of the 2 rows"),
-    "fractional ids": (lambda i: i.add(NEW, ids=[70.0, 71.0]), TypeError, "whole numbers or strings"),
+    "wrong number of ids": (lambda i: i.add(NEW, ids=[70]), ValueError, "one entry for each of the 2 rows"),
+    "fractional ids": (lambda i: i.add(NEW, ids=[70.0, 71.0]), TypeError, "integers or strings"),
     "unknown ids": (lambda i: i.remove([3, 99, 98]), ValueError, "not in the index: 98, 99"),
     "ids of another kind": (lambda i: i.remove(["a"]), ValueError, "not in the index: 'a'"),
     "other dimension of items": (lambda i: i.add(MORE[:, :4]), ValueError, "4 features"),
@@ -260,7 +210,7 @@ REFUSED = {
     "labels of another kind": (lambda i: i.add(NEW, [1, 2]), TypeError, "words"),
     "shares of other classes": (lambda i: i.add(NEW, np.full((2, 3), 1 / 3)), ValueError, r"\(2, 4\)"),
     "shares that do not sum to 1": (lambda i: i.add(NEW, np.full((2, 4), 0.3)), ValueError, "sum to 1"),
-    "negative shares": (lambda i: i.add(NEW, [[2, -1, 0, 0]] * 2), ValueError, "at least 0"),
+    "negative shares": (lambda i: i.add(NEW, [[2, -1, 0, 0]] * 2), ValueError, "nonnegative"),
     "k above the number of items": (lambda i: i.search(Q, 61), ValueError, "k=61 is more than the 60 items"),
     "k of 0": (lambda i: i.search(Q, 0), ValueError, "k must be an integer of at least 1"),
     "unknown word": (lambda i: i.search(Q, 2, rerank="fresh"), ValueError, "'published', 'live'"),
@@ -277,7 +227,7 @@ def test_refused_calls_change_nothing(call, error, message):
     with pytest.raises(error, match=message):
         call(index)
     now = index.__paloma_state__()
-    assert all(now[name] is state[name] for name in ("X", "ids", "shares", "labels", "metric", "centre"))
+    assert all(now[name] is state[name] for name in ("X", "ids", "shares", "labels", "metric", "center"))
     assert now["next_id"] == state["next_id"] == 60
     np.testing.assert_array_equal(index.search(Q, 5)[1], before[1])
 
@@ -304,3 +254,21 @@ def test_empty_indexes_and_unfitted_metrics():
     with pytest.raises(ValueError, match="now has 10 features"):
         index.refresh()
     assert index.search(Q, 2)[1].shape == (25, 2)
+
+
+def test_default_ids_end_before_they_overflow():
+    index = MetricIndex(fitted())
+    index.add(X[:1], Y[:1], ids=[2**63 - 1])
+    with pytest.raises(ValueError, match="no default ids are left"):
+        index.add(X[1:2], Y[1:2])
+    index.add(X[1:2], Y[1:2], ids=[0])
+    assert index.ids.dtype == np.int64
+    assert index.ids.tolist() == [2**63 - 1, 0]
+
+
+@pytest.mark.parametrize("ids", [[1, "a"], ("a", 1), {1, "a"}, np.array([1, "a"], object)])
+def test_ids_of_two_kinds_are_refused(ids):
+    index = MetricIndex(fitted())
+    with pytest.raises(TypeError, match="all be integers or all be strings"):
+        index.add(X[:2], Y[:2], ids=ids)
+    assert len(index) == 0

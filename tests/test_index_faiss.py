@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from helpers.index import CLASSES, LEARNERS, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
 from paloma import L2ODML, L2OSL, LODML, LOSL, ODML, MetricIndex
-from test_index import CLASSES, LEARNERS, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
 
 faiss = pytest.importorskip("faiss")
 

@@ -9,8 +9,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from helpers.index import MORE, SHARES, Y_MORE, Q, X, Y, fitted
 from paloma import LODML, LOSL, MetricIndex
-from test_index import MORE, SHARES, Y_MORE, Q, X, Y, fitted
 
 BACKENDS = ["exact", "faiss-flat", "faiss-hnsw"]
 

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from axes import N_CLASSES, fixed_stream, streams
-from paloma import ODML, SLMOML, _logdet
-from reference_logdet import careful_run, run
+from helpers import inside
+from helpers.streams import N_CLASSES, fixed_stream, streams
+from paloma import ODML, SLMOML
+from paloma._spaces.logdet import blocks as _logdet
+from twins.logdet import careful_run, run
 
 STREAM = fixed_stream()
 LAMS, STEPS, BLOCKS = (0.0, 0.4, 1.0), ("pa1", "pa2"), (1, 2, 64, "auto")
@@ -58,7 +60,8 @@ def test_the_iterates_are_the_sequential_ones(lam, step, C, block):
     model = learner(lam=lam, C=C, step=step, block_size=block).fit(STREAM.X, STREAM.y, triplets=STREAM.triplets)
     expected = expected_on_the_fixed_stream(lam, step, C)
     assert_same_iterates(model, expected)
-    assert model.n_updates_ == np.sum(expected.tau > 0)
+    # one triplet of the stream has a gap of 4e-15, where rounding decides whether a step of 2e-17 is taken
+    assert np.sum(expected.tau > 1e-12) <= model.n_updates_ <= np.sum(expected.tau > 0)
     assert model.loss_ == pytest.approx(np.maximum(expected.e, 0).mean())
 
 
@@ -71,13 +74,13 @@ def test_the_iterates_are_the_sequential_ones(lam, step, C, block):
     cap=st.sampled_from([0.01, 0.2, 1.0, 20.0]),
     margin=st.sampled_from([0.5, 1.0, 3.0]),
     weighted=st.booleans(),
-    labelled=st.booleans(),
+    labeled=st.booleans(),
 )
-def test_any_stream(stream, lam, step, block, cap, margin, weighted, labelled):
+def test_any_stream(stream, lam, step, block, cap, margin, weighted, labeled):
     weights = np.resize([1.0, 0.25, 0.0, 3.0], len(stream.triplets)) if weighted else None
     model = learner(lam=lam, C=cap, step=step, margin=margin, block_size=block)
-    model.fit(stream.X, stream.y if labelled else None, triplets=stream.triplets, triplet_weight=weights)
-    classes = stream.classes if labelled else stream.class_free
+    model.fit(stream.X, stream.y if labeled else None, triplets=stream.triplets, triplet_weight=weights)
+    classes = stream.classes if labeled else stream.class_free
     problem = (stream.X, stream.triplets, classes, lam, 1 - lam, cap, step, margin, weights)
     assert_same_iterates(model, run(*problem, n_classes=N_CLASSES))
 
@@ -116,7 +119,7 @@ def rows_of(kind, d, rng):
 @pytest.mark.parametrize("kind", ["independent", "few rows", "low rank"])
 @pytest.mark.parametrize("block", [5, 60, "auto", "direct"])
 def test_blocks_are_as_stable_as_single_steps(kind, C, block, monkeypatch):
-    """Up to 2 B = d, whatever the pairs of a block have in common (spec 10)."""
+    """Up to 2 B = d, whatever the pairs of a block have in common (theory 10)."""
     rng = np.random.default_rng(3)
     X = rows_of(kind, 120, rng)
     triplets = rng.integers(0, len(X), (400, 3))
@@ -177,7 +180,7 @@ def test_positive_definite_in_blocks(n, dtype, limit):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_beyond_the_limit_matrices_stay_finite(dtype):
-    """Where growth is beyond the precision of the products, a block is learnt step by step."""
+    """Where growth is beyond the precision of the products, a block is learned step by step."""
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(60, 40)) * np.geomspace(1, 1e-3, 40)).astype(dtype)
     for C in (1e6, 1e9):
@@ -197,7 +200,7 @@ def test_matrices_are_symmetric_to_the_last_bit(lam, block):
 def test_read_outs_are_positive_definite(lam):
     X, y = np.tile(STREAM.X, (8, 1)), np.tile(STREAM.y, 8)
     model = SLMOML(lam=lam, C=1.0, random_state=0, average=True).fit(X, y, triplets=np.tile(STREAM.triplets, (20, 1)))
-    assert model._model.n_means > 1
+    assert inside.n_means(model) > 1
     for label in (None, *model.classes_):
         M = model.metric_matrix(label)
         assert np.linalg.eigvalsh(M)[0] > 0
@@ -217,7 +220,7 @@ def test_lam_one_is_the_global_learner():
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_unlabelled_candidates_have_no_local_part(block):
+def test_unlabeled_candidates_have_no_local_part(block):
     y = np.where(np.arange(len(STREAM.y)) % 3 == 1, FREE, STREAM.y)
     model = learner(lam=0.4, C=0.3, block_size=block, unlabeled=FREE).fit(STREAM.X, y, triplets=STREAM.triplets)
     expected = run(STREAM.X, STREAM.triplets, y[STREAM.triplets[:, 1:]], 0.4, 0.6, 0.3, n_classes=N_CLASSES)
@@ -227,7 +230,7 @@ def test_unlabelled_candidates_have_no_local_part(block):
 @pytest.mark.parametrize("block", [1, "auto"])
 @pytest.mark.parametrize("lam", LAMS)
 def test_degenerate_triplets_take_no_step_however_large_C(lam, block):
-    """p+ = p- of one class, a = -b, and all equal: A = 0 exactly, though the loss is 1 (spec 13)."""
+    """p+ = p- of one class, a = -b, and all equal: A = 0 exactly, though the loss is 1 (theory 13)."""
     rows, mirror = np.arange(len(STREAM.X)), 2 * STREAM.X[0] - STREAM.X
     X, y = np.vstack([STREAM.X, mirror]), np.zeros(2 * len(rows))
     triplets = np.concatenate(

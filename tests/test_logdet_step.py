@@ -1,4 +1,4 @@
-"""One LogDet step of SLMOML: what it adds to the inverse, its duality gap, its minimiser (spec 8 and 17.10)."""
+"""One LogDet step of SLMOML: what it adds to the inverse, its duality gap, its minimizer (theory 8 and 19.10)."""
 
 import cvxpy as cp
 import numpy as np
@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
-from axes import fixed_stream
+from helpers import inside
+from helpers.streams import fixed_stream
 from paloma import SLMOML
-from paloma._kernels.logdet import logdet_step
-from reference_logdet import closed_step, psi
+from twins.logdet import closed_step, psi
 
 STEPS, APART, TOGETHER, FREE = ("pa1", "pa2"), (0, 1), (2, 2), -1
 
@@ -82,7 +82,7 @@ def test_one_step_adds_to_the_inverse_and_closes_the_duality_gap(lam, classes, s
 @pytest.mark.parametrize("C", [0.05, 2.0])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize(("lam", "classes"), [(1.0, APART), (0.6, APART), (0.6, TOGETHER)])
-def test_one_step_is_the_minimiser(lam, classes, step, C, margin):
+def test_one_step_is_the_minimizer(lam, classes, step, C, margin):
     """min sum D(M, M_t) + C xi, or C xi^2, by a general convex solver."""
     X, y, init = violated(1, classes)
     X *= 0.5
@@ -116,7 +116,7 @@ def test_step_sizes_solve_the_dual(rates, margin, C, squared):
         plus, minus = (sum(x / (1 + sign * tau * x) for x in xs) for sign, xs in ((1, (p, r)), (-1, (q, s))))
         return margin + plus - minus - (tau / (2 * C) if squared else 0.0)
 
-    tau = logdet_step(squared, gap, margin, p, q, r, s, C)
+    tau = inside.logdet_step(squared, gap, margin, rates, C)
     if gap <= 0:
         assert tau == 0
         return

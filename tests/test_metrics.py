@@ -1,4 +1,4 @@
-"""Retrieval metrics against spec 15 I written out; no label of a query reaches a ranking."""
+"""Retrieval metrics against theory 15 I written out; no label of a query reaches a ranking."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ QUERIES = np.array(list("aabz"))
 
 
 def twin(relevance, k, R, cut):
-    """(precision, recall, hit, AP) of one query by the formulas of the spec; None where undefined."""
+    """(precision, recall, hit, AP) of one query by the formulas of the theory; None where undefined."""
     first = relevance[:k]
     ap = sum(relevance[: r + 1].sum() / (r + 1) for r in range(k if cut else len(relevance)) if relevance[r])
     return (
@@ -128,10 +128,10 @@ def test_report_counts_queries_without_relevant_items():
         (lambda: precision_at_k(RANKED, QUERIES, 6), ValueError, "k=6 is more than the 5 ranks"),
         (lambda: precision_at_k(RANKED, QUERIES, 0), ValueError, "at least 1"),
         (lambda: precision_at_k(RANKED, QUERIES[:3], 2), ValueError, "each of the 3 queries"),
-        (lambda: precision_at_k(RANKED, [1, 2, 3, 4], 2), TypeError, "one kind"),
-        (lambda: precision_at_k([[3, 4]], k=2), ValueError, "must be relevance"),
+        (lambda: precision_at_k(RANKED, [1, 2, 3, 4], 2), TypeError, "the same type"),
+        (lambda: precision_at_k([[3, 4]], k=2), ValueError, "must contain relevance"),
         (lambda: precision_at_k(RANKED, QUERIES, 2, average="mean"), ValueError, "'micro', 'macro'"),
-        (lambda: precision_at_k(RANKED == "a", k=2, average="macro"), ValueError, "needs the labels"),
+        (lambda: precision_at_k(RANKED == "a", k=2, average="macro"), ValueError, "needs the query labels"),
         (lambda: recall_at_k(RANKED, QUERIES, 2, n_relevant=1), ValueError, "less than the number"),
     ],
 )

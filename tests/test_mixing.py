@@ -7,11 +7,14 @@ import pytest
 from sklearn.datasets import load_digits
 
 import paloma
-from paloma._hedge import Hedge
-from paloma._partitions import one_reservoir
-from paloma._representation import Dense, Journal
+from helpers import inside
+from paloma import _mixing as mixing
+from paloma._core.hedge import Hedge
+from paloma._spaces.dense.matrices import Matrices
+from paloma._spaces.projected.journal import Journal
+from paloma._training.partitions import one_reservoir
 from paloma.distributed import fit
-from paloma.estimators import _mixing as mixing
+from paloma.estimators import settings_of, with_model
 from paloma.triplets import Reservoir
 
 da = pytest.importorskip("dask.array")
@@ -25,49 +28,56 @@ def shards_after(learner, X, y, n_shards):
     """One round by hand: a clone at its start, and what each shard learns from there."""
     codes = np.unique(y, return_inverse=True)[1].astype(np.int32)
     model = copy.deepcopy(learner).fit(X[:100], y[:100])
-    parts = np.array_split(np.arange(len(X)), n_shards)
-    learnt = [
-        mixing.learn_shard(model, X, codes, np.arange(len(X)), model._near(X, codes, rows), rng)
+    parts, settings = np.array_split(np.arange(len(X)), n_shards), settings_of(model)
+    learned = [
+        mixing.learn_shard(
+            settings, inside.whole(model), X, codes, np.arange(len(X)), settings.near(X, codes, rows), rng
+        )
         for rows, rng in zip(parts, map(np.random.default_rng, range(n_shards)), strict=True)
     ]
-    return model, learnt
+    return model, learned
+
+
+def joined(model, learned):
+    """The learner moved to the mean of its shards."""
+    return with_model(model, mixing.join(inside.whole(model), mixing.mix(learned), settings_of(model).choice))
 
 
 @pytest.mark.parametrize("average", [False, True])
 def test_the_mix_is_the_weighted_mean_of_every_matrix(average):
-    model, learnt = shards_after(paloma.LODML(random_state=0, average=average), DIGITS, Y, 3)
-    after = mixing.join(model, mixing.mix(learnt))
-    weights = np.array([each.tally.updates for each in learnt]) / sum(each.tally.updates for each in learnt)
-    states = [each.model.state for each in learnt]
+    model, learned = shards_after(paloma.LODML(random_state=0, average=average), DIGITS, Y, 3)
+    after = joined(model, learned)
+    weights = np.array([each.tally.updates for each in learned]) / sum(each.tally.updates for each in learned)
+    states = [inside.state_of(each.model) for each in learned]
     np.testing.assert_allclose(after.shared_, sum(w * s.shared for w, s in zip(weights, states, strict=True)), 1e-12)
     for code in range(10):
         expected = sum(w * s.local(code) for w, s in zip(weights, states, strict=True))
         np.testing.assert_allclose(after.local_[code], expected, 1e-10, 1e-12)
     if average:
         expected = sum(w * s.mean[0] for w, s in zip(weights, states, strict=True))
-        np.testing.assert_allclose(after._model.state.mean[0], expected, 1e-10, 1e-12)
-    seen = sum(each.tally.triplets for each in learnt)
+        np.testing.assert_allclose(inside.state(after).mean[0], expected, 1e-10, 1e-12)
+    seen = sum(each.tally.triplets for each in learned)
     assert after.n_triplets_ == model.n_triplets_ + seen > model.n_triplets_
-    assert after.n_updates_ == model.n_updates_ + sum(each.tally.updates for each in learnt)
+    assert after.n_updates_ == model.n_updates_ + sum(each.tally.updates for each in learned)
 
 
 def test_mixing_does_not_change_what_it_mixes():
-    model, learnt = shards_after(paloma.LODML(random_state=0, psd="step", n_epochs=1), DIGITS[:150], Y[:150], 2)
-    before = [each.model.state.shared.copy() for each in learnt], model.shared_
+    model, learned = shards_after(paloma.LODML(random_state=0, psd="step", n_epochs=1), DIGITS[:150], Y[:150], 2)
+    before = [inside.state_of(each.model).shared.copy() for each in learned], model.shared_
     for _ in range(2):
-        after = mixing.join(model, mixing.mix(learnt)).shared_
-    for kept, each in zip(before[0], learnt, strict=True):
-        np.testing.assert_array_equal(kept, each.model.state.shared)
+        after = joined(model, learned).shared_
+    for kept, each in zip(before[0], learned, strict=True):
+        np.testing.assert_array_equal(kept, inside.state_of(each.model).shared)
     np.testing.assert_array_equal(before[1], model.shared_)
-    np.testing.assert_array_equal(after, mixing.join(model, mixing.mix(learnt)).shared_)
+    np.testing.assert_array_equal(after, joined(model, learned).shared_)
 
 
 def test_a_class_that_a_shard_lacks_counts_as_its_start():
     start = np.eye(2)
-    one, other = Dense(start, True), Dense(start, True)
-    one.ensure(np.array([3], np.int32))
+    one, other = Matrices(start, True), Matrices(start, True)
+    one.allocate(np.array([3], np.int32))
     one.stack[one.slot(3)] = np.array([[5.0, 1.0], [1.0, 2.0]])
-    mixed = Dense.mixed([one, other], np.array([0.25, 0.75]))
+    mixed = Matrices.mixed([one, other], np.array([0.25, 0.75]))
     np.testing.assert_allclose(mixed.local(3), [[2.0, 0.25], [0.25, 1.25]])
     assert mixed.slot(1) == -1
     assert mixed.mean is None
@@ -75,7 +85,7 @@ def test_a_class_that_a_shard_lacks_counts_as_its_start():
 
 @pytest.mark.parametrize("lam", [0.3, 0.5])
 def test_what_ties_shared_and_local_parts_survives_mixing(lam):
-    """U - I = lam / mu sum_c (L_c - I) (spec Fact 2): one weight a shard, for all its matrices."""
+    """U - I = lam / mu sum_c (L_c - I) (theory Fact 2): one weight a shard, for all its matrices."""
     model = fit(paloma.LODML(random_state=0, lam=lam), CHUNKED, Y, rounds=3)
     eye = np.eye(64)
     expected = lam / (1 - lam) * (model.local_ - eye).sum(axis=0)
@@ -91,7 +101,7 @@ def test_journals_mix_to_the_dense_mean(dense, name):
     np.testing.assert_allclose(model.shared_, full.shared_, atol=1e-10)
     np.testing.assert_allclose(model.local_, full.local_, atol=1e-10)
     np.testing.assert_allclose(model.metric_matrix(3), full.metric_matrix(3), atol=1e-9)
-    rows = model._model.state.journal.ids
+    rows = inside.state(model).journal.ids
     assert len(np.unique(rows)) == len(rows) <= 600
 
 
@@ -99,8 +109,8 @@ def test_folded_journals_mix_as_well():
     settings = {"random_state": 0, "n_components": 30, "rank": 60}
     whole = fit(paloma.L2ODML(max_journal=None, **settings), CHUNKED, Y, rounds=3)
     folded = fit(paloma.L2ODML(max_journal=300, **settings), CHUNKED, Y, rounds=3)
-    assert len(folded._model.state.journal) <= 300 < len(whole._model.state.journal)
-    assert folded._model.state.folded[0].shape[1] <= 60
+    assert len(inside.state(folded).journal) <= 300 < len(inside.state(whole).journal)
+    assert inside.state(folded).folded[0].shape[1] <= 60
     error = np.abs(folded.metric_matrix(3) - whole.metric_matrix(3)).max()
     assert error < 0.03 * np.abs(whole.metric_matrix(3)).max()
     assert folded.score(DIGITS, Y) == pytest.approx(whole.score(DIGITS, Y), abs=0.01)
@@ -117,7 +127,11 @@ def test_journals_keep_a_numbered_row_once():
     both = Journal.joined([one, Journal(), other], np.array([0.5, 0.3, 0.25]))
     assert both.ids.tolist() == [10, 11, 12, -1]
     pairs = dict(
-        zip(zip(both.anchors.tolist(), both.candidates.tolist(), strict=True), both.steps.tolist(), strict=True)
+        zip(
+            zip(both.pairs.anchors.tolist(), both.pairs.candidates.tolist(), strict=True),
+            both.pairs.steps[0].tolist(),
+            strict=True,
+        )
     )
     assert pairs == {(0, 1): 2.0, (0, 2): -1.0, (0, 3): -1.0}
 
@@ -133,12 +147,12 @@ def test_policies_of_the_loop_hold_after_the_mix(psd):
 def test_modalities_mix_and_their_mistakes_add_up():
     groups = {"left": np.arange(32), "right": np.arange(32, 64)}
     model = fit(paloma.OMDML(random_state=0, groups=groups, lam=0.5), CHUNKED, Y, rounds=2)
-    hedge = model._model.state.hedge
+    hedge = inside.state(model).hedge
     assert model.weights_.sum() == pytest.approx(1.0)
     assert hedge.rounds > 600
     assert (hedge.losses == np.round(hedge.losses)).all()
     assert model.score(DIGITS, Y) > 0.95
-    with pytest.raises(ValueError, match="within shards only"):
+    with pytest.raises(ValueError, match="only supports mining within shards"):
         fit(paloma.OMDML(groups=groups), CHUNKED, Y, mining="across")
 
 
@@ -184,7 +198,7 @@ def test_kernel_learners_mix_in_index_space():
 
 def test_several_kernels_mix_and_their_mistakes_add_up():
     model = fit(paloma.OMKS(kernels=["linear", "rbf"], random_state=0), CHUNKED, Y, rounds=2)
-    assert model._model.hedge.rounds == model.rounds_[0]["triplets"]  # triplets met again do not count
+    assert inside.whole(model).space.hedge.rounds == model.rounds_[0]["triplets"]  # triplets met again do not count
     assert model.weights_.sum() == pytest.approx(1.0)
     assert model.score(DIGITS, Y) > 0.9
     with pytest.raises(ValueError, match="budget"):

@@ -1,13 +1,14 @@
-"""Nearest neighbours under local metrics against the literal search; scores, votes and search vectors."""
+"""Nearest neighbors under local metrics against the literal search; scores, votes and search vectors."""
 
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
 
 import paloma
-import reference
-from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier, _search
-from paloma._search import majority
+from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier
+from paloma._search import tiles as _search
+from paloma._search.voting import majority
+from twins import mining, neighbors
 
 MEASURE = {ODML: "distance", LODML: "distance", OASIS: "similarity", LOSL: "similarity"}
 LOCAL = [LODML, LOSL]
@@ -39,7 +40,7 @@ def matrices(metric):
 def literal_values(metric, Q=Q, X=X, y=Y):
     """(n_queries, n_items): squared distances or similarities, in float64."""
     arrays = (A.astype(float) for A in (Q, X))
-    return reference.local_values(MEASURE[type(metric)], matrices(metric), *arrays, y)
+    return neighbors.local_values(MEASURE[type(metric)], matrices(metric), *arrays, y)
 
 
 def signed_root(metric, values):
@@ -60,25 +61,25 @@ def tiles(request, monkeypatch):
 @pytest.mark.parametrize("k", [1, 3, 8, 60])
 @pytest.mark.parametrize("psd", ["end", "never"])
 @pytest.mark.parametrize("kind", MEASURE)
-def test_neighbours_equal_the_literal_ones(kind, psd, k):
+def test_neighbors_equal_the_literal_ones(kind, psd, k):
     metric = fitted(kind, psd=psd)
     model = MetricKNeighborsClassifier(metric, n_neighbors=k).fit(X, Y)
-    values, ids = reference.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, k)
+    values, ids = neighbors.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, k)
     found, rows = model.kneighbors(Q)
     np.testing.assert_array_equal(rows, ids)
     expected = np.sqrt(np.maximum(values, 0)) if MEASURE[kind] == "distance" else values
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(model.kneighbors(Q, return_distance=False), ids)
-    predicted = reference.local_predict(MEASURE[kind], matrices(metric), Q, X, Y, k)
+    predicted = neighbors.local_predict(MEASURE[kind], matrices(metric), Q, X, Y, k)
     np.testing.assert_array_equal(model.predict(Q), predicted)
 
 
 @pytest.mark.parametrize("kind", MEASURE)
-def test_another_number_of_neighbours(kind):
+def test_another_number_of_neighbors(kind):
     metric = fitted(kind)
     model = MetricKNeighborsClassifier(metric, n_neighbors=3).fit(X, Y)
     found, rows = model.kneighbors(Q, n_neighbors=7)
-    _, ids = reference.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, 7)
+    _, ids = neighbors.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, 7)
     assert found.shape == (25, 7)
     np.testing.assert_array_equal(rows, ids)
 
@@ -90,7 +91,7 @@ def test_float32(kind):
     metric = fitted(kind, rows)
     assert metric.shared_.dtype == np.float32
     model = MetricKNeighborsClassifier(metric, n_neighbors=5).fit(rows, Y)
-    values, ids = reference.local_neighbors(
+    values, ids = neighbors.local_neighbors(
         MEASURE[kind], matrices(metric), queries.astype(float), rows.astype(float), Y, 5
     )
     found, numbers = model.kneighbors(queries)
@@ -115,7 +116,7 @@ def test_data_far_from_the_origin(kind, dtype, rtol):
 
 
 @pytest.mark.parametrize("kind", [ODML, LODML])
-def test_a_row_is_its_own_neighbour_at_distance_zero(kind):
+def test_a_row_is_its_own_neighbor_at_distance_zero(kind):
     rows, y = problem(offset=1000, dtype=np.float32)
     model = MetricKNeighborsClassifier(fitted(kind, rows, y), n_neighbors=1).fit(rows, y)
     found, numbers = model.kneighbors(rows)
@@ -204,7 +205,7 @@ def test_a_class_never_seen_has_the_start_as_its_local_part(kind):
     M = 0.3 * metric.metric_matrix() + 0.7 * np.eye(X.shape[1])
     np.testing.assert_allclose(metric.metric_matrix("violet"), M, rtol=1e-12)
     measure = MEASURE[kind]
-    expected = signed_root(metric, reference.local_values(measure, {"violet": M}, Q, X, ["violet"] * len(X)))
+    expected = signed_root(metric, neighbors.local_values(measure, {"violet": M}, Q, X, ["violet"] * len(X)))
     unseen = np.repeat("violet", len(X))
     np.testing.assert_allclose(metric.pairwise_score(Q, X, unseen), expected, rtol=1e-9)
     pairs = np.stack([Q, X[: len(Q)]], axis=1)
@@ -218,7 +219,7 @@ def test_candidates_of_a_class_never_seen(kind):
     y = np.where(np.arange(len(X)) % 5 == 0, "violet", Y)
     known = {**matrices(metric), "violet": 0.5 * metric.metric_matrix() + 0.5 * np.eye(X.shape[1])}
     model = MetricKNeighborsClassifier(metric).fit(X, y)
-    np.testing.assert_array_equal(model.predict(Q), reference.local_predict(MEASURE[kind], known, Q, X, y, 3))
+    np.testing.assert_array_equal(model.predict(Q), neighbors.local_predict(MEASURE[kind], known, Q, X, y, 3))
 
 
 # --- search vectors --------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ def test_balanced_vectors_keep_the_order_under_l2(kind, psd, y):
     items = metric.item_vectors(X, y, for_graph=True)
     queries = metric.query_vectors(Q, for_graph=True)
     assert items.shape[1] == queries.shape[1]
-    squared = reference.squared_distances(queries, items)
+    squared = mining.squared_distances(queries, items)
     direct = raw_values(metric, y) * (1 if MEASURE[kind] == "distance" else -1)
     np.testing.assert_array_equal(np.argsort(squared, axis=1), np.argsort(direct, axis=1))
     # All items have the same length, which is what turns inner products into distances.
@@ -271,7 +272,7 @@ def test_balanced_queries_need_the_items_first():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tight_clusters_far_apart(dtype):
-    """Rounding of the expanded distances must not choose the neighbours."""
+    """Rounding of the expanded distances must not choose the neighbors."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 10, 600)
     rows = (rng.normal(size=(10, 10)) * 300)[y] + 0.1 * rng.normal(size=(600, 10))

@@ -1,24 +1,14 @@
-"""The oracles of the specification (section 17): facts that hold whatever way the code is written."""
+"""The oracles of the theory (section 19): facts that hold whatever way the code is written."""
 
 import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from axes import (
-    GLOBAL,
-    LAMS,
-    LEARNERS,
-    LOCAL,
-    MEASURES,
-    N_CLASSES,
-    RULES,
-    STEP_PARAMS,
-    fixed_stream,
-    learner,
-    weights_of,
-)
-from reference import gradient, project, read_out, run, step_size
+from axes import DENSE, GLOBAL, LAMS, LOCAL, MEASURES, RULES, STEP_PARAMS, learner, weights_of
+from helpers.streams import N_CLASSES, fixed_stream
+from twins.stacked import gradient, project, read_out, run
+from twins.steps import step_size
 
 STREAM = fixed_stream(seed=5, d=5, n_triplets=60)
 APART, TOGETHER = (0, 1), (2, 2)  # classes of the positive and the negative: i != j, i == j
@@ -37,7 +27,7 @@ def start(y, d=5):
 
 def constraint(name, lam, X, y, triplet, U, L, margin=1.0):
     """margin + <Theta, Psi> of one triplet; L: a matrix for each label."""
-    shared, local = gradient(LEARNERS[name], *X[triplet], *y[triplet[1:]], *weights_of(name, lam))
+    shared, local = gradient(DENSE[name], *X[triplet], *y[triplet[1:]], *weights_of(name, lam))
     return margin + np.sum(U * shared) + sum(np.sum(L[c] * part) for c, part in local.items())
 
 
@@ -57,7 +47,7 @@ def close(actual, expected, tolerance=1e-10):
 
 @pytest.mark.parametrize("lam", LAMS)
 @pytest.mark.parametrize("classes", [APART, TOGETHER])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_an_uncapped_step_meets_its_constraint(name, classes, lam):
     X, y, triplets = one_triplet(*classes)
     X[[1, 2]] = X[[2, 1]] if constraint(name, lam, X, y, triplets[0], *start(y)) <= 0 else X[[1, 2]]
@@ -67,7 +57,7 @@ def test_an_uncapped_step_meets_its_constraint(name, classes, lam):
     assert abs(constraint(name, lam, X, y, triplets[0], *state(model))) < 1e-12
 
 
-# --- 2: one step is the minimiser of its problem -------------------------------------------------------
+# --- 2: one step is the minimizer of its problem -------------------------------------------------------
 
 
 def solve(shared, local, U, L, C, step):
@@ -87,8 +77,8 @@ def solve(shared, local, U, L, C, step):
 @pytest.mark.parametrize("step", ["pa1", "pa2"])
 @pytest.mark.parametrize("C", [0.01, 50.0])
 @pytest.mark.parametrize("classes", [APART, TOGETHER])
-@pytest.mark.parametrize("name", LEARNERS)
-def test_one_step_is_the_minimiser(name, classes, C, step):
+@pytest.mark.parametrize("name", DENSE)
+def test_one_step_is_the_minimizer(name, classes, C, step):
     lam, labels = 0.3, np.arange(N_CLASSES)
     model = learner(name, lam=lam, C=C, step=step).fit(STREAM.X, STREAM.y, triplets=STREAM.triplets[:3])
     U, L = state(model)
@@ -97,7 +87,7 @@ def test_one_step_is_the_minimiser(name, classes, C, step):
         X, y = rng.normal(size=(4, 5)), np.array([3, *classes, 1])
         if constraint(name, lam, X, y, np.array([0, 1, 2]), U, L) > 0.5:
             break
-    shared, local = gradient(LEARNERS[name], *X[:3], *classes, *weights_of(name, lam))
+    shared, local = gradient(DENSE[name], *X[:3], *classes, *weights_of(name, lam))
     best_U, best_L = solve(shared, local, U, L, C, step)
     after_U, after_L = state(model.partial_fit(X, y, triplets=np.array([[0, 1, 2]]), classes=labels))
     assert not close(after_U, U, 1e-4)
@@ -107,7 +97,7 @@ def test_one_step_is_the_minimiser(name, classes, C, step):
         assert all(np.array_equal(after_L[c], L[c]) for c in labels if c not in best_L)
 
 
-# --- the step rules against a one-dimensional minimiser (section 1) -------------------------------------
+# --- the step rules against a one-dimensional minimizer (section 1) -------------------------------------
 
 
 def least(function, upper):
@@ -136,7 +126,7 @@ def loss_of(rule, z, start):
 
 @pytest.mark.parametrize("C", [0.02, 0.5, 4.0])
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "pa"])
-def test_step_sizes_minimise_the_proximal_objective(rule, C):
+def test_step_sizes_minimize_the_proximal_objective(rule, C):
     """min over tau of tau^2 N / 2 + C loss(z + tau N); the same tau moves an estimator."""
     X, y, triplets = one_triplet(*APART)
     a, b = X[0] - X[1], X[0] - X[2]
@@ -210,7 +200,7 @@ def test_only_the_ratio_and_the_scaled_C_matter(name, rule, g):
     """(lam, mu, C) -> (g lam, g mu, C / g^2) with M_0 = I held gives the same M_c."""
     lam, mu, C = 0.3, 0.7, 0.2
     model = fitted(name, rule, lam=lam, C=C)
-    other = run(LEARNERS[name], STREAM.X, STREAM.triplets, STREAM.classes, g * lam, g * mu, C / g**2,
+    other = run(DENSE[name], STREAM.X, STREAM.triplets, STREAM.classes, g * lam, g * mu, C / g**2,
                 **options(rule), U0=np.eye(5) / g)  # fmt: skip
     for k in range(N_CLASSES):
         M = lam * model.shared_ + mu * model.local_[k]
@@ -219,7 +209,7 @@ def test_only_the_ratio_and_the_scaled_C_matter(name, rule, g):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_scaling_the_features(name, rule):
     """x -> g x, C -> C / g^4, Theta_0 -> Theta_0 / g^2 gives Theta / g^2."""
     g, C = 3.0, 0.2
@@ -233,18 +223,18 @@ def test_scaling_the_features(name, rule):
 
 
 @pytest.mark.parametrize("scale", [None, "auto"])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_translation(name, scale):
     """Distances do not change when data and queries move together; similarities do."""
     X, moved = STREAM.X, STREAM.X + 2.0
     here = fitted(name, C=0.2, scale=scale).pairwise_score(X[:20], X, STREAM.y)
     there = fitted(name, X=moved, C=0.2, scale=scale).pairwise_score(moved[:20], moved, STREAM.y)
-    assert close(there, here, 1e-6) == (LEARNERS[name] == "distance")
+    assert close(there, here, 1e-6) == (DENSE[name] == "distance")
 
 
 @pytest.mark.parametrize("scale", [None, "auto"])
 @pytest.mark.parametrize("psd", ["never", "end"])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", DENSE)
 def test_vectors_for_inner_product_search(name, psd, scale):
     """query . item is minus the squared local distance, or the similarity; the item's class chooses M."""
     X, y = STREAM.X, STREAM.y
@@ -254,7 +244,7 @@ def test_vectors_for_inner_product_search(name, psd, scale):
     direct = np.empty((len(Q), len(X)))
     for t, (x, label) in enumerate(zip(X, y, strict=True)):
         M = model.metric_matrix(None if name in GLOBAL.values() else label)
-        distance = LEARNERS[name] == "distance"
+        distance = DENSE[name] == "distance"
         direct[:, t] = -np.sum((Q - x) @ M * (Q - x), axis=1) if distance else Q @ M @ x
     assert close(products, direct, 1e-9)
     scores = model.pairwise_score(Q, X, y)  # for distances the signed root

@@ -6,20 +6,9 @@ import pytest
 import scipy.sparse as sp
 
 import paloma
-from axes import (
-    BLOCKS,
-    GLOBAL,
-    LEARNERS,
-    LOCAL,
-    MEASURES,
-    N_CLASSES,
-    RULES,
-    STEP_PARAMS,
-    fixed_stream,
-    learner,
-    weights_of,
-)
-from reference_streams import pair_value_and_feature, run_pairs
+from axes import BLOCKS, DENSE, GLOBAL, LOCAL, MEASURES, RULES, STEP_PARAMS, learner, tuples, weights_of
+from helpers.streams import N_CLASSES, fixed_stream
+from twins.pairs import pair_value_and_feature, run_pairs
 
 STREAM = fixed_stream()
 X, Y = STREAM.X, STREAM.y
@@ -33,7 +22,7 @@ C, B = 0.3, 2.5
 def twin(name, lam=0.5, classes=None, **options):
     lam, mu = weights_of(name, lam)
     classes = Y[PAIRS[:, 1]] if classes is None else classes
-    return run_pairs(LEARNERS[name], X, PAIRS, TARGETS, classes, lam, mu, C, B, n_classes=N_CLASSES, **options)
+    return run_pairs(DENSE[name], X, PAIRS, TARGETS, classes, lam, mu, C, B, n_classes=N_CLASSES, **options)
 
 
 def assert_same(model, expected, tolerance=1e-10):
@@ -43,9 +32,7 @@ def assert_same(model, expected, tolerance=1e-10):
         assert np.abs(model.local_[k] - L[label]).max() <= tolerance * np.abs(L[label]).max()
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(("name", "rule", "block"), tuples(DENSE, RULES, BLOCKS))
 def test_equals_the_twin(name, rule, block):
     options = {"step": rule, "step_params": STEP_PARAMS.get(rule)}
     model = learner(name, C=C, block_size=block, pair_threshold=B, **options)
@@ -77,7 +64,7 @@ def test_other_ways_to_give_them(measure, kind):
 @pytest.mark.parametrize("cap", [0.01, 10.0])
 @pytest.mark.parametrize("lam", [0.3, 1.0])
 @pytest.mark.parametrize("measure", MEASURES)
-def test_one_step_is_the_minimiser(measure, lam, cap, target):
+def test_one_step_is_the_minimizer(measure, lam, cap, target):
     """min 1/2 |U - U_t|^2 + 1/2 |L - L_t|^2 + C xi with 1 + s sigma (value - b) <= xi, by a solver."""
     rows, d = np.random.default_rng(1).normal(size=(8, 5)), 5
     name = LOCAL[measure] if lam < 1 else GLOBAL[measure]
@@ -99,9 +86,9 @@ def test_one_step_is_the_minimiser(measure, lam, cap, target):
     assert model.n_updates_ == before + 1
 
 
-@pytest.mark.parametrize("labelled", [True, False])
-@pytest.mark.parametrize("name", [*LEARNERS, "L2ODML", "L2OSL"])
-def test_pairs_tell_classes_apart(name, labelled):
+@pytest.mark.parametrize("labeled", [True, False])
+@pytest.mark.parametrize("name", [*DENSE, "L2ODML", "L2OSL"])
+def test_pairs_tell_classes_apart(name, labeled):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 300)
     rows = np.hstack([2 * rng.normal(size=(3, 4))[y] + rng.normal(size=(300, 4)), 3 * rng.normal(size=(300, 6))])
@@ -109,8 +96,8 @@ def test_pairs_tell_classes_apart(name, labelled):
     targets, new_targets = (np.where(y[p[:, 0]] == y[p[:, 1]], 1, -1) for p in (pairs, new))
     parameters = {"random_state": 0} | ({"C": 1e-3} if name in ("OASIS", "LOSL", "L2OSL") else {})
     model = getattr(paloma, name)(**parameters)
-    model.fit(rows[:200], y[:200] if labelled else None, pairs=pairs, pair_targets=targets)
-    found = model.predict_pairs(new, y[new[:, 1]] if labelled else None, X=rows)
+    model.fit(rows[:200], y[:200] if labeled else None, pairs=pairs, pair_targets=targets)
+    found = model.predict_pairs(new, y[new[:, 1]] if labeled else None, X=rows)
     right = [np.mean(found[new_targets == s] == s) for s in (-1, 1)]
     assert np.mean(right) > 0.65  # .58 for a distance, .59 for a similarity before learning
 
@@ -135,7 +122,7 @@ def test_the_first_pairs_fix_the_threshold():
     assert model.threshold_ == before
     given = paloma.LODML(margin=0.1, init=3 * np.eye(6)).partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
     assert given.threshold_ == pytest.approx(3 * before * model.scale_**2)
-    with pytest.raises(AttributeError, match="once pairs were learnt"):
+    with pytest.raises(AttributeError, match="once pairs have been learned"):
         _ = paloma.LODML().fit(X, Y).threshold_
 
 
@@ -148,7 +135,7 @@ def test_the_first_pairs_fix_the_threshold():
         ({"pairs": [[0, 900]], "pair_targets": [1]}, "got row 900"),
         ({"pairs": [[0.5, 1]], "pair_targets": [1]}, "row numbers"),
         ({"pairs": [[0, 1]], "pair_targets": [1], "triplets": [[0, 1, 2]]}, "not both"),
-        ({"pair_targets": [1]}, "go with pairs"),
+        ({"pair_targets": [1]}, "pair_targets requires pairs"),
         ({"pairs": [[0, 1]], "pair_targets": [1], "triplet_weight": [-1.0]}, "not negative"),
     ],
 )

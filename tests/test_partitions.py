@@ -1,4 +1,4 @@
-"""Mining and search over partitions against one machine; data that cannot be learnt from."""
+"""Mining and search over partitions against one machine; data that cannot be learned from."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_mining_copes_with_ties_and_duplicates():
 
 
 def test_shards_learn_from_the_triplets_of_one_machine():
-    """Across shards every triplet of one machine is learnt, by the shard of its anchor."""
+    """Across shards every triplet of one machine is learned, by the shard of its anchor."""
     model = fit(paloma.LODML(random_state=0), CHUNKED, Y, rounds=1, held_out=0.0)
     whole = paloma.LODML(random_state=0, n_epochs=1).fit(DIGITS, Y)
     assert model.mined_ == whole.mined_
@@ -160,7 +160,7 @@ def test_partitions_of_one_class_are_named():
     cut = int((Y >= 5).sum())
     rows, y = da.from_array(DIGITS[order], chunks=((cut, 900 - cut), 64)), (Y < 5)[order]
     with (
-        pytest.warns(UserWarning, match="2 of 2 partitions hold one class, the first is partition 0"),
+        pytest.warns(UserWarning, match="2 of 2 partitions contain only one class, the first of them is partition 0"),
         pytest.raises(ValueError, match=r"no triplet was formed .* mining='across'"),
     ):
         fit(paloma.LODML(), rows, y, mining="within")
@@ -173,7 +173,7 @@ def test_columns_of_other_names_are_refused():
     import dask
 
     frame = dd.from_delayed([dask.delayed(part) for part in parts], meta=parts[0], verify_meta=False)
-    with pytest.raises(ValueError, match="Partition 1: its columns have other names than those of partition 0"):
+    with pytest.raises(ValueError, match="Partition 1: its column names differ from those of partition 0"):
         fit(paloma.LODML(), frame, da.from_array(Y[:300], chunks=150))
 
 
@@ -186,7 +186,7 @@ def test_words_and_numbers_do_not_mix():
 
 def test_bad_arguments_are_refused(tmp_path):
     learner = paloma.LODML()
-    with pytest.raises(TypeError, match=r"Rows in memory are for the learner's own fit"):
+    with pytest.raises(TypeError, match=r"For rows in memory use the learner's own fit"):
         fit(learner, DIGITS, Y)
     with pytest.raises(TypeError, match="estimator must be a paloma learner, got GridSearchCV"):
         fit(GridSearchCV(learner, {}), CHUNKED, Y)
@@ -195,9 +195,9 @@ def test_bad_arguments_are_refused(tmp_path):
     for name, value in {"rounds": 0, "mining": "here", "held_out": 0.9, "shard_rows": 1.5}.items():
         with pytest.raises(ValueError, match=name):
             fit(learner, CHUNKED, Y, **{name: value})
-    with pytest.raises(ValueError, match="give LODML a random_state"):
+    with pytest.raises(ValueError, match="set the random_state of LODML"):
         fit(learner, CHUNKED, Y, checkpoint=tmp_path / "rounds.paloma")
-    with pytest.raises(ValueError, match="early_stopping watches the rows held out"):
+    with pytest.raises(ValueError, match="early_stopping watches the held-out rows"):
         fit(paloma.LODML(early_stopping=True), CHUNKED, Y, held_out=0)
     with pytest.raises(ValueError, match="remine"):
         fit(paloma.LODML(remine=True), CHUNKED, Y)

@@ -60,7 +60,7 @@ def test_results_come_back_into_the_journal_and_are_not_made_twice(data, monkeyp
     assert len(journal.records) == 4
     euclid = table2(peers.task_of("caltech101_10", 70, "Euclid", 0))
     found = journal.get(peers.task_of("caltech101_10", 70, "LMNN", 0))
-    assert found["accuracy"] == euclid["accuracy"]  # a multiple of the identity changes no neighbour
+    assert found["accuracy"] == euclid["accuracy"]  # a multiple of the identity changes no neighbor
     assert set(found) == set(euclid)
     before = path.read_text()
     peers.main()

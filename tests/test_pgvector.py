@@ -11,9 +11,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from helpers.index import CLASSES, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
 from paloma import L2ODML, LODML, LOSL, MetricIndex
 from paloma.neighbors import _pgvector
-from test_index import CLASSES, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -139,7 +139,7 @@ def test_a_copy_finds_its_table_again(uri, table):
     metric = fitted(C=0.01)
     for approximate in (False, True):
         index = index_of(metric, uri, table, SHARES, approximate=approximate, replace=True)
-        index.add(MORE + 3.0, Y_MORE)  # the centre of the items moves, that of the published vectors must not
+        index.add(MORE + 3.0, Y_MORE)  # the center of the items moves, that of the published vectors must not
         index.remove(range(20))
         assert uri not in repr(index.__paloma_state__())
         twin = pickle.loads(pickle.dumps(index)).connect(uri)
@@ -238,12 +238,12 @@ def test_tables_of_others_are_left_alone(uri, table):
     with psycopg.connect(uri) as connection:
         connection.execute(psycopg.sql.SQL("CREATE TABLE {} (a int)").format(psycopg.sql.Identifier(table)))
     for options in ({}, {"replace": True}):
-        with pytest.raises(ValueError, match="is not paloma's"):
+        with pytest.raises(ValueError, match="was not created by paloma"):
             index_of(fitted(), uri, table, **options)
     with psycopg.connect(uri) as connection:
         connection.execute(psycopg.sql.SQL("DROP TABLE {}").format(psycopg.sql.Identifier(table)))
     first = index_of(fitted(), uri, table)
-    with pytest.raises(ValueError, match=r"of another index exists; .* replace=True"):
+    with pytest.raises(ValueError, match=r"belongs to another index; .* replace=True"):
         index_of(fitted(), uri, table)
     index_of(fitted(), uri, table, replace=True)
     with pytest.raises(RuntimeError, match="another index or process"):
@@ -280,3 +280,26 @@ def test_connections_may_come_from_a_pool(uri, table):
     index.add(X, Y)
     index.search(Q, 3)
     assert len(given) == 2
+
+
+@pytest.mark.parametrize("name", ["100%", "%s", "%(a)s %%"])
+def test_percent_signs_in_the_name_of_a_table(uri, name):
+    metric = fitted(C=0.01)
+    index = index_of(metric, uri, name)
+    index.add(MORE, Y_MORE)
+    index.remove(range(60, 100))
+    agrees(index.search(Q, 5), metric, X, Y, 5)
+    index.remove(index.ids)
+
+
+def test_two_indexes_on_one_table_do_not_add_to_each_other(uri, table):
+    index = index_of(fitted(C=0.01), uri, table)
+    twin = pickle.loads(pickle.dumps(index)).connect(uri)
+    assert twin.add(MORE[:1], Y_MORE[:1]).tolist() == [60]
+    rows = rows_of(uri, table)
+    for call in (lambda: index.add(MORE[1:2], Y_MORE[1:2]), lambda: index.remove([3]), lambda: index.remove(index.ids)):
+        with pytest.raises(RuntimeError, match="has 61 items, but this index knows 60: another index or process"):
+            call()
+    assert len(index) == 60
+    assert rows_of(uri, table) == rows
+    assert index.refresh().add(MORE[1:2], Y_MORE[1:2]).tolist() == [60]

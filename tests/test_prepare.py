@@ -191,7 +191,7 @@ def test_a_batch_that_is_something_else_runs_nothing(source, home, content, caps
     files = cifar(1)
     files["cifar-10-batches-py/data_batch_1"] = content
     tar(source / "cifar-10-python.tar.gz", files)
-    with pytest.raises(ValueError, match="data_batch_1 is not a batch of CIFAR10's python version"):
+    with pytest.raises(ValueError, match="data_batch_1 is not a batch of the Python version of CIFAR10"):
         prepare("cifar10", source, check=False)
     assert "code ran" not in capsys.readouterr().out
 
@@ -254,7 +254,7 @@ def test_archives_that_unpack_to_too_much(source, home, monkeypatch):
     with zipfile.ZipFile(source / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("letter-recognition.data", b"0" * 100_000)
     monkeypatch.setattr(_archives, "MAX_BYTES", 50_000)
-    with pytest.raises(ValueError, match="would unpack to 100,000 bytes, but there is room for 50,000"):
+    with pytest.raises(ValueError, match="would unpack to 100,000 bytes, but the limit is 50,000"):
         prepare("letters", source)
 
 
@@ -283,11 +283,11 @@ def test_the_command_prepares_and_shows(source, home):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["prepare", "mnist", "--from", "."], "Unknown data set 'mnist'; known are: letters, yaleb"),
+        (["prepare", "mnist", "--from", "."], "Unknown data set 'mnist'; choose from: letters, yaleb"),
         (["prepare", "letters", "--from", "nowhere"], "nowhere is not a folder"),
         (["prepare", "letters", "--from", "{source}"], "There is no letter-recognition.data"),
         (["prepare", "yaleb", "--from", "{source}"], "neither a .mat nor a .pgm file: YaleB_32x32.mat"),
-        (["prepare", "letters", "--from", "{source}", "--to", "nowhere"], "to a folder that is there"),
+        (["prepare", "letters", "--from", "{source}", "--to", "nowhere"], "to an existing folder"),
         (["show", "mnist"], "Unknown data set 'mnist'"),
     ],
 )
@@ -302,4 +302,4 @@ def test_photographs_need_an_encoder(source, home):
     (source / "101_ObjectCategories" / "ant" / "1.jpg").write_bytes(jpeg(1))
     result = run("prepare", "caltech101", "--from", source)
     assert result.exit_code == 1
-    assert "caltech101 is a set of photographs: give an encoder" in result.stderr
+    assert "caltech101 is a set of photographs: pass an encoder" in result.stderr

@@ -31,7 +31,7 @@ def test_matches_the_formula(X):
     assert scaler.constant_ == pytest.approx(kappa)
 
 
-def test_default_appends_three_on_standardised_letters():
+def test_default_appends_three_on_standardized_letters():
     letters, _ = load_letters(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), UnitRows()).fit(letters)
     assert pipeline[-1].constant_ == pytest.approx(3.0)

@@ -1,4 +1,4 @@
-"""Dual random projection: index replay, recovery, folding, exact coordinates, sparse rows (spec 9)."""
+"""Dual random projection: index replay, recovery, folding, exact coordinates, sparse rows (theory 9)."""
 
 import pickle
 
@@ -8,8 +8,10 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 import paloma
-from axes import fixed_stream
-from paloma._representation import journal, projected
+from helpers import inside
+from helpers.streams import fixed_stream
+from paloma._spaces.projected import journal
+from paloma._spaces.projected import projection as projected
 from paloma.preprocessing import UnitRows
 
 PAIRS = [("LODML", "L2ODML"), ("LOSL", "L2OSL")]
@@ -34,8 +36,8 @@ def test_a_square_orthogonal_projection_is_the_dense_learner(dense, name, averag
     d = DIGITS.shape[1]
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
     monkeypatch.setattr(projected, "random_projection", lambda *_: turn)
-    monkeypatch.setattr(paloma.estimators._model, "spanning", lambda *_: None)
-    monkeypatch.setattr(projected.Projected, "deflate", lambda *_: None)
+    monkeypatch.setattr(inside.projected_module, "spanning", lambda *_: None)
+    monkeypatch.setattr(projected.Projection, "deflate", lambda *_: None)
     triplets = paloma.triplets.targets_impostors(DIGITS, Y, random_state=0)
     full = getattr(paloma, dense)(C=0.01, average=average, random_state=0).fit(DIGITS, Y, triplets=triplets)
     model = getattr(paloma, name)(C=0.01, average=average, random_state=0, n_components=d - 1, max_journal=None)
@@ -51,7 +53,7 @@ def test_projections_of_similarities_keep_what_rows_have_in_common(kind):
     """Half of R spans the strongest directions, the rest is off them, and R R^T is the identity on average."""
     rng = np.random.default_rng(0)
     rows = 5.0 + rng.normal(size=(400, 60))  # most of a row's length is common to all
-    states = [projected.Projected(60, 20, rows.dtype, False, kind, seed) for seed in range(400)]
+    states = [projected.Projection(60, 20, rows.dtype, False, kind, seed) for seed in range(400)]
     errors = []
     for deflated in (False, True):
         for state in states if deflated else ():
@@ -68,7 +70,7 @@ def test_projections_of_similarities_keep_what_rows_have_in_common(kind):
 
 @pytest.mark.parametrize("rows", [np.zeros((7, 60)), np.full((1, 60), 1e150), np.full((3, 60), 1e-200)])
 def test_few_or_odd_rows_project_as_well(rows):
-    state = projected.Projected(60, 20, rows.dtype, False, "gaussian", 0)
+    state = projected.Projection(60, 20, rows.dtype, False, "gaussian", 0)
     state.deflate(rows)
     assert state.map.shape == (60, 20)
     assert np.isfinite(state.map).all()
@@ -76,7 +78,7 @@ def test_few_or_odd_rows_project_as_well(rows):
 
 @pytest.mark.parametrize(("dense", "name"), PAIRS)
 def test_index_replay_equals_dense_replay(dense, name, monkeypatch):
-    """U = I - sigma lam sum tau (phi+ - phi-), L_c likewise, from the recorded step sizes (spec 9)."""
+    """U = I - sigma lam sum tau (phi+ - phi-), L_c likewise, from the recorded step sizes (theory 9)."""
     taken = []
     add = journal.Journal.add
     monkeypatch.setattr(
@@ -114,7 +116,7 @@ def test_recovered_metric_is_close_to_the_exact_one(name, noise):
 
 
 @pytest.mark.parametrize(("dense", "name"), PAIRS)
-def test_rows_of_few_directions_are_learnt_exactly(dense, name):
+def test_rows_of_few_directions_are_learned_exactly(dense, name):
     X, y = low_rank_rows(noise=0.0)
     triplets = paloma.triplets.targets_impostors(X, y, random_state=0)
     full, model = (getattr(paloma, k)(C=0.01, random_state=0).fit(X, y, triplets=triplets) for k in (dense, name))
@@ -174,7 +176,7 @@ def test_folding_bounds_the_journal_and_costs_little(name):
     for a in range(0, 600, 60):
         for model in (whole, folded):
             model.partial_fit(X[a : a + 60], y[a : a + 60])
-    assert len(folded._model.state.journal) <= 500 < len(whole._model.state.journal)
+    assert len(inside.state(folded).journal) <= 500 < len(inside.state(whole).journal)
     for label in (None, 2):
         assert relative(folded.metric_matrix(label), whole.metric_matrix(label)) < 0.02
     assert folded.score(X, y) == pytest.approx(whole.score(X, y), abs=0.01)
@@ -200,7 +202,7 @@ def test_clear_refusals():
         paloma.LODML().fit(wide, y)
     with pytest.raises(ValueError, match="n_components=80 is more than the 65 features"):
         paloma.L2ODML(n_components=80).fit(DIGITS, Y)
-    with pytest.raises(ValueError, match="init='identity' only"):
+    with pytest.raises(ValueError, match="only supports init='identity'"):
         paloma.L2ODML(init=np.eye(65)).fit(DIGITS, Y)
     model = paloma.L2ODML(random_state=0, n_components=20).fit(wide, y)
     with pytest.raises(ValueError, match="100000 x 100000 metric matrix is too large"):

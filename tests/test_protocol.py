@@ -10,7 +10,7 @@ from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier
 from paloma.evaluate import (
     Candidate,
     Euclid,
-    Learnt,
+    Learned,
     Neighborhood,
     Protocol,
     Recipe,
@@ -39,7 +39,7 @@ def test_kappa_and_lam_are_each_others_inverse(lam):
 
 
 def test_equal_kappa_and_rate_give_equal_metrics():
-    """Fact 3 of the spec, as the search relies on it: (lam, mu, C) scaled by a common factor changes nothing."""
+    """Fact 3 of the theory, as the search relies on it: (lam, mu, C) scaled by a common factor changes nothing."""
     chosen = settings(0.3, 0.01)
     assert chosen["C"] * (chosen["lam"] ** 2 + (1 - chosen["lam"]) ** 2) == pytest.approx(0.01)
     assert settings(None, 0.01) == {"C": 0.01}
@@ -93,7 +93,7 @@ def test_a_tie_goes_to_the_first():
 
 def test_rows_are_fitted_on_the_training_part():
     train, test = random_split(len(WINE), 0.5, 0)
-    recipe = Recipe(standardise=True, n_components=5, powers=(0.0, 0.5, 1.0))
+    recipe = Recipe(standardize=True, n_components=5, powers=(0.0, 0.5, 1.0))
     parts = recipe.fit(WINE[train], TARGET[train], WINE[test])
     scaled = (WINE - WINE[train].mean(axis=0)) / WINE[train].std(axis=0)
     pca = PCA(5, random_state=0).fit(scaled[train])
@@ -124,7 +124,7 @@ def test_more_components_than_there_are():
 
 
 def test_whitening_needs_components():
-    with pytest.raises(ValueError, match="give n_components as well"):
+    with pytest.raises(ValueError, match="set n_components as well"):
         Recipe(powers=(0.5,))
 
 
@@ -133,13 +133,13 @@ def test_whitening_needs_components():
 
 def test_one_run_by_hand():
     train, test = random_split(len(WINE), 0.3, 1)
-    recipe = Recipe(standardise=True)
+    recipe = Recipe(standardize=True)
     outcome = Protocol(recipe).run(LODML(), WINE, TARGET, train, test, seed=1)
     parts = recipe.fit(WINE[train], TARGET[train], WINE[test])
     metric = LODML(random_state=1, **outcome.chosen.parameters).fit(parts.train, TARGET[train])
     model = MetricKNeighborsClassifier(metric).fit(parts.train, TARGET[train])
     assert outcome.accuracy == model.score(parts.test, TARGET[test])
-    assert outcome.chosen in Learnt(LODML()).candidates((0.0,))
+    assert outcome.chosen in Learned(LODML()).candidates((0.0,))
     assert outcome.method == "LODML"
     assert 0 < outcome.cv_score <= 1
     assert min(outcome.fit_time, outcome.tune_time, outcome.search_time) > 0
@@ -149,7 +149,7 @@ def test_tuning_never_sees_the_test_part():
     train, test = random_split(len(WINE), 0.5, 0)
     spoilt, labels = WINE.copy(), TARGET.copy()
     spoilt[test], labels[test] = 1e3, 0
-    protocol = Protocol(Recipe(standardise=True, n_components=5, powers=(0.0, 1.0)))
+    protocol = Protocol(Recipe(standardize=True, n_components=5, powers=(0.0, 1.0)))
     outcomes = [protocol.run(LOSL(), X, y, train, test, 0) for X, y in ((WINE, TARGET), (spoilt, labels))]
     assert outcomes[0].chosen == outcomes[1].chosen
     assert outcomes[0].cv_score == outcomes[1].cv_score
@@ -163,13 +163,13 @@ def test_tuning_takes_at_most_so_many_rows():
             seen.append(len(parts.train) + len(parts.test))
             return super().predict(parts, candidate, n_neighbors, seed)
 
-    protocol = Protocol(Recipe(standardise=True, n_components=3, powers=(0.0, 1.0)), max_rows=60)
+    protocol = Protocol(Recipe(standardize=True, n_components=3, powers=(0.0, 1.0)), max_rows=60)
     protocol.tune(Spy(), WINE, TARGET)
     assert set(seen) == {60}
 
 
 def test_every_method_in_one_comparison():
-    methods = [Euclid(), Neighborhood(max_iter=5), ODML(), LODML(), Learnt(OASIS(), "raw", unit=False), LOSL()]
+    methods = [Euclid(), Neighborhood(max_iter=5), ODML(), LODML(), Learned(OASIS(), "raw", unit=False), LOSL()]
     one, two = (compare(methods, WINE, TARGET, fraction=0.4, n_runs=2, random_state=3) for _ in range(2))
     assert list(one) == ["Euclid", "NCA", "ODML", "LODML", "raw", "LOSL"]
     for name, runs in one.items():
@@ -187,7 +187,7 @@ def test_given_splits_and_small_classes():
 
 
 def test_only_what_there_is_to_choose_is_searched():
-    chosen, score = Protocol(Recipe(standardise=True)).tune(Euclid(), WINE, TARGET)
+    chosen, score = Protocol(Recipe(standardize=True)).tune(Euclid(), WINE, TARGET)
     assert chosen == Candidate(0.0, None, 0.0)
     assert np.isnan(score)
 
@@ -210,5 +210,5 @@ def test_degenerate_comparisons():
     assert paired_test([0.9, 0.8], [0.9, 0.8], 0.5).p == 1
     assert np.isnan(paired_test([0.9, 0.8], [0.8, 0.7], 0.5).p)  # the same difference twice proves nothing
     assert np.isnan(paired_test([0.9], [0.8], 0.5).p)
-    with pytest.raises(ValueError, match="one value a split of both methods"):
+    with pytest.raises(ValueError, match="one value per split of both methods"):
         paired_test([0.9], [0.8, 0.7], 0.5)

@@ -9,9 +9,11 @@ from sklearn.cluster import KMeans
 from sklearn.mixture import GaussianMixture
 
 import paloma
-from axes import BLOCKS, LOCAL, MEASURES, fixed_stream, learner
-from reference import run
-from reference_streams import run_soft
+from axes import BLOCKS, LOCAL, MEASURES, learner
+from helpers import inside
+from helpers.streams import fixed_stream
+from twins.regions import run_soft, run_soft_pairs, soft_shares
+from twins.stacked import run
 
 STREAM = fixed_stream(n_families=8)
 X, T = STREAM.X, STREAM.triplets
@@ -50,13 +52,10 @@ def test_soft_regions_equal_the_twin(measure, rule, block, forget):
     model = made(measure, soft_regions=True, block_size=block, **options)
     for a, b in ((0, 40), (40, 41), (41, 150)):
         model.partial_fit(X, triplets=T[a:b])
-    spread = model._model.regions.spread
-    squares = ((X[:, None] - CLUSTERS.cluster_centers_) ** 2).sum(axis=2)
-    assert spread == pytest.approx(squares.min(axis=1).mean())  # the rows are the same in every call
-    shares = np.exp(-squares / spread)
-    shares /= shares.sum(axis=1, keepdims=True)
-    shares[shares < np.minimum(0.05, shares.max(axis=1, keepdims=True))] = 0
-    shares /= shares.sum(axis=1, keepdims=True)
+    spread = inside.regions(model).spread
+    nearest = ((X[:, None] - CLUSTERS.cluster_centers_) ** 2).sum(axis=2).min(axis=1)
+    assert spread == pytest.approx(nearest.mean())  # the rows are the same in every call
+    shares = soft_shares(X, CLUSTERS.cluster_centers_)
     assert (np.count_nonzero(shares, axis=1) > 1).mean() > 0.3
     U, L = run_soft(measure, X, T, shares, LAM, 1 - LAM, C, **options)
     assert relative(model.shared_, U) < 1e-10
@@ -67,10 +66,10 @@ def test_soft_regions_equal_the_twin(measure, rule, block, forget):
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_scores_and_search_need_no_labels(measure, soft, psd):
-    """M(x) by the candidate's place: pair scores, matrices, neighbours and the single inner product agree."""
+    """M(x) by the candidate's place: pair scores, matrices, neighbors and the single inner product agree."""
     model = made(measure, soft_regions=soft, psd=psd).fit(X, triplets=T)
     Q = X[:7] + 0.1
-    shares = model._model.regions.places(X)
+    shares = inside.regions(model).places(X)
     if not soft:
         shares = np.eye(4)[shares]
     M = np.tensordot(shares, [model.metric_matrix(r) for r in range(4)], 1)
@@ -91,14 +90,15 @@ def test_scores_and_search_need_no_labels(measure, soft, psd):
     np.testing.assert_allclose(
         np.take_along_axis(expected, found, 1), np.take_along_axis(expected, order, 1), rtol=1e-7, atol=1e-7
     )
-    assert 0.0 <= model.triplet_score(X, T) <= 1.0
+    near, far = (model.pair_score(X[T[:, [0, k]]]) for k in (1, 2))
+    assert model.triplet_score(X, T) == pytest.approx(np.mean(near > far))
 
 
 @pytest.mark.parametrize("backend", ["exact", "faiss-flat"])
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_an_index_places_items_by_where_they_lie(measure, soft, backend):
-    rows = X + 3.0  # an index centres its items; regions are those of the rows as they are
+    rows = X + 3.0  # an index centers its items; regions are those of the rows as they are
     clusters = KMeans(4, n_init=1, random_state=0)
     model = made(measure, regions=clusters, soft_regions=soft).fit(rows, triplets=T)
     index = paloma.MetricIndex(model, backend=backend)
@@ -125,7 +125,7 @@ def test_online_k_means_in_a_stream(soft):
         model.partial_fit(rows[a : a + 50], label[a : a + 50])
     assert len(model.local_) == 2
     assert list(model.classes_) == [0, 1]
-    where = model._model.regions.places(rows)
+    where = inside.regions(model).places(rows)
     where = where.argmax(axis=1) if soft else where
     left, right = (model.metric_matrix(int(np.round(where[side == s].mean()))) for s in (0, 1))
     assert left[1, 1] > left[2, 2]
@@ -138,25 +138,28 @@ def test_online_k_means_in_a_stream(soft):
 def test_rows_wait_until_there_are_regions():
     model = paloma.LODML(regions=10, random_state=0, scale=None)
     model.partial_fit(X[:6], triplets=[[1, 2, 5]])
-    assert len(np.unique(model._model.regions.places(X[:6]))) == 1
-    assert model._model.state.n_slots == 0
+    assert len(np.unique(inside.regions(model).places(X[:6]))) == 1
+    assert inside.state(model).n_slots == 0
     model.partial_fit(X, triplets=T)
-    assert model._model.state.n_slots > 2
+    assert inside.state(model).n_slots > 2
 
 
 def test_mixtures_give_soft_shares():
     mixture = GaussianMixture(3, random_state=0, reg_covar=0.1)
     model = made("distance", regions=mixture, soft_regions=True).fit(X, triplets=T)
-    expected = model._model.regions.clusters.predict_proba(X)
-    assert np.abs(model._model.regions.places(X) - expected).max() < 0.15  # small shares are left out
+    expected = inside.regions(model).clusters.predict_proba(X)
+    assert np.abs(inside.regions(model).places(X) - expected).max() < 0.15  # small shares are left out
     assert len(model.local_) == 3
 
 
 def test_pairs_in_soft_regions():
-    targets = np.where(np.arange(len(T)) % 2, 1, -1)
+    targets, shares = np.where(np.arange(len(T)) % 2, 1, -1), soft_shares(X, CLUSTERS.cluster_centers_)
     for measure in MEASURES:
-        model = made(measure, soft_regions=True).fit(X, pairs=T[:, :2], pair_targets=targets)
+        model = made(measure, soft_regions=True, pair_threshold=2.5).fit(X, pairs=T[:, :2], pair_targets=targets)
+        U, L = run_soft_pairs(measure, X, T[:, :2], targets, shares, LAM, 1 - LAM, C, 2.5)
         assert model.n_updates_ > 10
+        assert relative(model.shared_, U) < 1e-10
+        assert relative(model.local_, L) < 1e-10
 
 
 @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ def test_pairs_in_soft_regions():
         ({"regions": "many"}, "regions must be an integer"),
         ({"soft_regions": True}, "needs regions"),
         ({"regions": 3, "soft_regions": True, "psd": "step"}, "psd other than"),
-        ({"regions": lambda rows: rows[:, 0]}, "one number of at least 0"),
+        ({"regions": lambda rows: rows[:, 0]}, "one nonnegative region number per row"),
     ],
 )
 def test_bad_regions_are_refused(parameters, message):

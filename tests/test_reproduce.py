@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from helpers.slow_tasks import go
 from paloma.cli import app
 from paloma.experiments import _figures, _tables, paper
 from paloma.experiments._findings import findings
@@ -22,7 +23,6 @@ from paloma.experiments._journal import Journal
 from paloma.experiments._plan import TARGETS, cost, plan, title
 from paloma.experiments._report import write_report
 from paloma.experiments.reproduce import reproduce
-from slow_tasks import go
 
 EVERYTHING = plan(TARGETS, list(paper.SETS), None, False, 0)
 
@@ -94,7 +94,7 @@ def test_a_failure_does_not_stop_the_others_and_is_tried_again(tmp_path):
 
 def test_killed_and_started_again(tmp_path):
     """A kill that nothing can catch loses what was running and nothing else."""
-    command = [sys.executable, str(Path(__file__).parent / "slow_tasks.py"), str(tmp_path)]
+    command = [sys.executable, str(Path(__file__).parent / "helpers" / "slow_tasks.py"), str(tmp_path)]
     first = subprocess.Popen(command, stderr=subprocess.DEVNULL, env={**os.environ, "TASK_SECONDS": "0.4"})
     path = tmp_path / "journal.jsonl"
     while not (path.exists() and path.read_text().count("\n") >= 2):
@@ -151,7 +151,7 @@ def test_table_2_of_the_paper():
     assert paper.TABLE2["yaleb", 30, "LOSL"] == paper.Printed(88.84, 1.05)
     assert paper.TABLE2["pets", 70, "OASIS"] == paper.Printed(64.10, 1.79)
     for cell in paper.COPIED:
-        assert paper.TABLE2[cell] == paper.TABLE2["letters", cell[1], "ODML"]  # spec E16
+        assert paper.TABLE2[cell] == paper.TABLE2["letters", cell[1], "ODML"]  # theory E16
     assert set(paper.SETS) - {name for name, _, _ in paper.TABLE2} == {"cub200"}
 
 
@@ -210,7 +210,7 @@ def test_the_report_is_one_well_formed_page_that_loads_nothing(output):
     for link in links.found:
         assert link.startswith("data:image/svg+xml;base64,")
         assert base64.b64decode(link.partition(",")[2]).lstrip().startswith(b"<?xml")
-    for text in ("98.03 ± 0.31", "92.79 ± 0.53*", "could not be had", "A quick run"):
+    for text in ("98.03 ± 0.31", "92.79 ± 0.53*", "was not available", "A quick run"):
         assert text in page
 
 
@@ -288,14 +288,14 @@ def test_findings_name_every_exception(tmp_path):
                 journal.add(task, _result(accuracy + 0.001 * seed * (seed + len(method))), {})
     said = findings(_tables.Results(journal, False))
     assert said[0] == (
-        "Comparable cells at or above the paper's best of their row: 1 of 2. "
-        "Not: Letters 30 % LOSL (90.57 ± 0.60 (3) against 94.46)."
+        "Comparable cells at or above the paper's best of their row: 1 of 2. Not: Letters 30% LOSL (90.57 ± 0.60 (3) "
+        "against 94.46)."
     )
     assert said[1].startswith("LODML at or above ODML, our preprocessing: 1 of 2 cells, beyond chance in 1; beyond")
-    assert "Not: Oxford Cats&Dogs 70 % (-0.90 points)." in said[1]
+    assert "Not: Oxford Cats&Dogs 70% (-0.90 points)." in said[1]
     assert said[3] == (
-        "LODML and LOSL above Euclid, whose whitening is chosen in the same way: 3 of 4 cells. "
-        "Not: LOSL on Letters 30 % (-2.20 points)."
+        "LODML and LOSL above Euclid, whose whitening is chosen in the same way: 3 of 4 cells. Not: LOSL on Letters "
+        "30% (-2.20 points)."
     )
     assert len(said) == 4
     assert findings(_tables.Results(Journal(tmp_path / "none"), False)) == []
@@ -335,8 +335,8 @@ def test_a_report_of_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["table3"], "Unknown target 'table3'; give one of table2"),
-        (["all", "--sets", "mnist"], "Unknown data set 'mnist'; known are: letters, yaleb"),
+        (["table3"], "Unknown target 'table3'; choose one of table2"),
+        (["all", "--sets", "mnist"], "Unknown data set 'mnist'; choose from: letters, yaleb"),
         (["all", "--sets", "caltech256_10"], "Unknown data set 'caltech256'"),
         (["all", "--sets", "pets"], "Unknown data set 'pets'"),
     ],

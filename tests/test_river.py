@@ -85,7 +85,7 @@ def test_new_features_grow_the_metric_and_missing_ones_are_zero(name, average):
     np.testing.assert_allclose(model.learner.shared_, metric.shared_, atol=1e-12)
     np.testing.assert_allclose(model.learner.local_, metric.local_, atol=1e-12)
     np.testing.assert_allclose(model.learner.metric_matrix(1), metric.metric_matrix(1), atol=1e-12)
-    assert model.predict_one({"never learnt": 3.0, "f0": 1.0}) in (0, 1, 2)
+    assert model.predict_one({"never learned": 3.0, "f0": 1.0}) in (0, 1, 2)
 
 
 def test_new_features_need_the_identity_as_a_start():

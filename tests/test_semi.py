@@ -6,9 +6,11 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 import paloma
+from helpers import inside
 from paloma import LODML, MetricKNeighborsClassifier
 from paloma.preprocessing import UnitRows
-from paloma.triplets import neighbour_triplets
+from paloma.triplets import neighbor_triplets
+from paloma.workflow import search, train
 
 X, Y = load_digits(return_X_y=True)
 X = X[:900]
@@ -18,12 +20,12 @@ for digit in range(10):
     KNOWN[np.flatnonzero(digit == Y)[:4]] = True
 MARKED = np.where(KNOWN, Y, -1)
 NEW, NEW_Y = load_digits(return_X_y=True)[0][900:], load_digits(return_X_y=True)[1][900:]
-MODES = ["none", "neighbours", "self", "both"]
+MODES = ["none", "neighbors", "self", "both"]
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("fitted", [False, True])
-def test_marked_rows_never_vote_unlabelled(mode, fitted):
+def test_marked_rows_never_vote_unlabeled(mode, fitted):
     metric = LODML(unlabeled=-1, semi=mode, random_state=0)
     if fitted:
         metric.fit(X, MARKED)
@@ -44,7 +46,7 @@ def test_without_self_labels_the_marked_rows_change_nothing_but_what_they_should
     alone = LODML(random_state=0).fit(X[KNOWN], Y[KNOWN])
     none = LODML(unlabeled=-1, semi="none", random_state=0).fit(X, MARKED)
     np.testing.assert_allclose(none.shared_, alone.shared_, atol=1e-12)
-    near = LODML(unlabeled=-1, semi="neighbours", random_state=0).fit(X, MARKED)
+    near = LODML(unlabeled=-1, semi="neighbors", random_state=0).fit(X, MARKED)
     assert near.n_triplets_ > none.n_triplets_
     everything = LODML(random_state=0, unlabeled=-1).fit(X, Y)
     np.testing.assert_array_equal(everything.shared_, LODML(random_state=0).fit(X, Y).shared_)
@@ -57,7 +59,7 @@ def test_self_labels_help_and_are_mostly_right():
         .score(NEW, NEW_Y)
         for mode in MODES
     }
-    assert min(scores[mode] for mode in ("neighbours", "self", "both")) > scores["none"] + 0.02
+    assert min(scores[mode] for mode in ("neighbors", "self", "both")) > scores["none"] + 0.02
     metric = LODML(unlabeled=-1, semi="self", random_state=0).fit(X, MARKED)
     labels = metric.transduce(X, MARKED)
     taken = (labels != -1) & ~KNOWN
@@ -85,8 +87,8 @@ def test_every_learner_and_streams(name, mode):
     for a in range(0, 900, 90):
         model.partial_fit(rows[a : a + 90], np.where(np.arange(90) % 6, -1, Y[a : a + 90]))
     assert list(model.classes_) == list(range(10))
-    assert np.isin(model._model.labels.labels[model._model.reservoir.codes], range(10)).all()
-    assert len(model._model.reservoir.codes) == 150  # rows without a label are never remembered
+    assert np.isin(inside.labels_kept(model), range(10)).all()
+    assert len(inside.memory(model).codes) == 150  # rows without a label are never remembered
     model.partial_fit(rows[:50], np.full(50, -1))
     assert model.score(rows, Y) > 0.7
 
@@ -102,9 +104,9 @@ def test_early_stopping_and_sparse_rows_and_regions():
     np.testing.assert_allclose(sparse.shared_, dense.shared_, atol=1e-8)
 
 
-def test_neighbour_triplets_are_near_and_far():
+def test_neighbor_triplets_are_near_and_far():
     rows = X[:400] + np.random.default_rng(1).normal(size=(400, 64))  # no two distances are equal
-    triplets = neighbour_triplets(rows, np.arange(0, 400, 2), np.random.default_rng(0))
+    triplets = neighbor_triplets(rows, np.arange(0, 400, 2), np.random.default_rng(0))
     distance = ((rows[:, None] - rows) ** 2).sum(axis=2)
     rank = np.argsort(np.argsort(distance + 1e9 * np.eye(400), axis=1), axis=1)
     p, q, n = triplets.T
@@ -113,7 +115,7 @@ def test_neighbour_triplets_are_near_and_far():
     assert (rank[q, p] < 3).all()
     assert (rank[p, n] >= 30).all()
     assert (p != n).all()
-    assert len(neighbour_triplets(X[:3], np.arange(3), np.random.default_rng(0))) == 0
+    assert len(neighbor_triplets(X[:3], np.arange(3), np.random.default_rng(0))) == 0
 
 
 def test_same_seed_same_result():
@@ -134,10 +136,10 @@ def test_bad_words_are_refused(parameters, message):
         LODML(**parameters).fit(X, Y)
 
 
-def test_too_few_labelled_rows_to_vote():
+def test_too_few_labeled_rows_to_vote():
     few = np.where(np.arange(900) < 2, Y, -1)
     metric = LODML(unlabeled=-1, random_state=0).fit(X, Y)
-    with pytest.raises(ValueError, match="more than the 2 labelled rows"):
+    with pytest.raises(ValueError, match="more than the 2 labeled rows"):
         MetricKNeighborsClassifier(metric).fit(X, few)
 
 
@@ -157,5 +159,23 @@ def test_labels_of_the_model_alone_are_given_and_to_marked_rows_alone():
 @pytest.mark.parametrize("kind", [list, lambda y: np.array(y, object)], ids=["list", "objects"])
 def test_words_marked_by_a_number_are_refused(kind):
     words = kind([-1 if row % 3 == 0 else f"class {label}" for row, label in enumerate(Y)])
-    with pytest.raises(ValueError, match="a value of the same kind"):
+    with pytest.raises(ValueError, match="including the `unlabeled` marker"):
         paloma.LODML(unlabeled=-1).fit(X, words)
+
+
+@pytest.mark.parametrize("mode", ["none", "self"])
+def test_search_names_the_rows_of_the_table_and_their_labels(mode):
+    model = train(LODML(unlabeled=-1, semi=mode, random_state=0), X, MARKED, preprocessing=None)
+    assert 10 < len(model.row_numbers_) < len(X)
+    found = search(model, NEW[:20], 3)
+    np.testing.assert_array_equal(X[model.row_numbers_], model.rows_)
+    np.testing.assert_array_equal(found.labels[KNOWN[found.ids]], MARKED[found.ids][KNOWN[found.ids]])
+    assert (found.labels != -1).all()
+    assert KNOWN[found.ids].all() == (mode == "none")
+
+
+@pytest.mark.parametrize(("marker", "y"), [("-1", MARKED), (-1, MARKED.astype(str)), (b"-1", MARKED.astype(float))])
+def test_a_marker_of_another_type_than_the_labels_is_refused(marker, y):
+    for method in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match=r"unlabeled=.* would mark no row. Use one type"):
+            getattr(LODML(unlabeled=marker), method)(X, y)

@@ -1,4 +1,4 @@
-"""Streams as they come: class-free and labelled calls, new and forgotten classes, memory, drift signals."""
+"""Streams as they come: class-free and labeled calls, new and forgotten classes, memory, drift signals."""
 
 import pickle
 
@@ -7,15 +7,17 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 import paloma
-from axes import LEARNERS, LOCAL, N_CLASSES, fixed_stream, learner, weights_of
-from paloma._kernels import steps as kernels
+from axes import DENSE, LOCAL, learner, weights_of
+from helpers import inside
+from helpers.streams import N_CLASSES, fixed_stream
 from paloma.triplets import Reservoir, mine
-from reference import run, step_size
+from twins.stacked import run
+from twins.steps import step_size
 
 STREAM = fixed_stream()
 X, Y, T = STREAM.X, STREAM.y, STREAM.triplets
 C = 0.3
-ALL = {**LEARNERS, "L2ODML": "distance", "L2OSL": "similarity"}
+ALL = {**DENSE, "L2ODML": "distance", "L2OSL": "similarity"}
 
 
 def plain(name, **options):
@@ -29,13 +31,13 @@ def relative(found, expected):
 
 @pytest.mark.parametrize("size", [1, 2, 37])
 @pytest.mark.parametrize("name", ALL)
-def test_labelled_and_class_free_calls_alternate(name, size):
+def test_labeled_and_class_free_calls_alternate(name, size):
     """Any split of the stream gives the iterates of the twin."""
-    labelled = (np.arange(len(T)) // size) % 2 == 0
+    labeled = (np.arange(len(T)) // size) % 2 == 0
     model = plain(name)
     for a in range(0, len(T), size):
-        model.partial_fit(X, Y if labelled[a] else None, triplets=T[a : a + size])
-    classes = np.where(labelled[:, None], Y[T[:, 1:]], -1)
+        model.partial_fit(X, Y if labeled[a] else None, triplets=T[a : a + size])
+    classes = np.where(labeled[:, None], Y[T[:, 1:]], -1)
     expected = run(ALL[name], X, T, classes, *weights_of(name, 0.5), C, n_classes=N_CLASSES)
     assert relative(model.shared_, expected.U) < 1e-10
     for k, label in enumerate(model.classes_[: len(model.local_)]):
@@ -64,9 +66,9 @@ def test_a_class_has_no_matrix_before_its_first_update(psd, block):
     model = paloma.LODML(scale=None, psd=psd, block_size=block)
     model.partial_fit(rows, labels, triplets=[[0, 1, 2], [0, 1, 3]])  # both passive
     assert list(model.classes_) == [0, 1, 2, 3]
-    assert (model.n_updates_, model._model.state.n_slots) == (0, 0)
+    assert (model.n_updates_, inside.state(model).n_slots) == (0, 0)
     model.partial_fit(rows, labels, triplets=[[0, 1, 2], [0, 3, 4], [0, 1, 3]])
-    assert (model.n_updates_, model._model.state.n_slots) == (1, 2)
+    assert (model.n_updates_, inside.state(model).n_slots) == (1, 2)
     assert not np.array_equal(model.local_[2], np.eye(2))
     assert not np.array_equal(model.local_[3], np.eye(2))
     assert np.array_equal(model.local_[1], np.eye(2))
@@ -85,8 +87,7 @@ def test_forgotten_classes(name, average):
     model = plain(name, average=average, random_state=0).fit(X, Y)
     model.partial_fit(X, Y, triplets=T)
     shared, local, kept = model.shared_, model.local_, [0, 3]
-    metric, rows = model.metric_matrix(3), model._model.reservoir.codes
-    n_kept = int(np.isin(model._model.labels.labels[rows], kept).sum())
+    metric, n_kept = model.metric_matrix(3), int(np.isin(inside.labels_kept(model), kept).sum())
     assert model.forget_classes([2, 1]) is model
     assert list(model.classes_) == kept
     assert relative(model.shared_, shared) < 1e-12
@@ -94,7 +95,7 @@ def test_forgotten_classes(name, average):
         assert relative(model.local_, local[kept]) < 1e-12
         assert relative(model.metric_matrix(2), 0.5 * model.metric_matrix() + 0.5 * np.eye(X.shape[1])) < 1e-10
     assert relative(model.metric_matrix(3), metric) < 1e-10
-    assert len(model._model.reservoir.codes) == n_kept
+    assert len(inside.memory(model).codes) == n_kept
     again = pickle.loads(pickle.dumps(model)).partial_fit(X, Y)
     assert list(again.classes_) == [0, 1, 2, 3]
     if len(local):
@@ -147,11 +148,11 @@ def test_drift_signals_do_not_depend_on_the_split(name):
 
 def test_drift_shows_in_the_class_that_changed():
     rng = np.random.default_rng(0)
-    centres = 1.5 * rng.normal(size=(4, 8))
+    centers = 1.5 * rng.normal(size=(4, 8))
 
     def batch(n):
         y = rng.integers(0, 4, n)
-        return centres[y] + spread[y][:, None] * rng.normal(size=(n, 8)), y
+        return centers[y] + spread[y][:, None] * rng.normal(size=(n, 8)), y
 
     spread, model = np.ones(4), paloma.LODML(C=0.002, random_state=0)
     assert not hasattr(model, "recent_loss_")
@@ -180,8 +181,8 @@ def test_a_window_keeps_the_last_rows_of_each_class(calls):
     for c in range(3):
         assert sorted(kept[kept_codes == c].ravel()) == np.flatnonzero(codes == c)[-20:].tolist()
     model = paloma.LODML(forget=0.001, reservoir_size=5).partial_fit(X, Y)
-    assert model._model.reservoir.window
-    assert not paloma.LODML(forget=0.001, memory="sample").partial_fit(X, Y)._model.reservoir.window
+    assert inside.memory(model).window
+    assert not inside.memory(paloma.LODML(forget=0.001, memory="sample").partial_fit(X, Y)).window
 
 
 def test_balanced_anchors():
@@ -202,18 +203,13 @@ def test_balanced_anchors():
 @pytest.mark.parametrize("norm", [1e-6, 1.0, 39.0, 1e6])
 @pytest.mark.parametrize("cap", [1e-4, 0.3, 50.0])
 def test_the_logistic_root_is_found_wherever_the_sigmoid_is_steep(gap, norm, cap):
-    tau = kernels.step_size(kernels.LOGISTIC, gap, norm, cap, 0.0, 0.0)
+    tau = inside.step_size("logistic", gap, norm, cap)
     assert tau == pytest.approx(step_size("logistic", gap, norm, cap), rel=1e-9, abs=1e-300)
 
 
-def test_learners_of_another_geometry_refuse_what_they_cannot_do():
-    class Curved(paloma.LODML):
-        """Stands for a learner whose steps do not add up."""
-
-        _linear = _decays = False
-
-    for parameters in ({"forget": 0.1}, {"regions": 2}):
-        with pytest.raises(ValueError, match="only"):
-            Curved(**parameters).fit(X, Y)
-    with pytest.raises(ValueError, match="does not learn from pairs"):
-        Curved().fit(X, Y, pairs=[[0, 1]], pair_targets=[1])
+@pytest.mark.parametrize("kind", [paloma.OKS, paloma.OMDML])
+def test_learners_of_another_geometry_refuse_what_they_cannot_do(kind):
+    with pytest.raises(ValueError, match=f"{kind.__name__}.* forget"):
+        kind(forget=0.1).fit(X, Y)
+    with pytest.raises(ValueError, match="pairs"):
+        kind().fit(X, Y, pairs=[[0, 1]], pair_targets=[1])

@@ -1,13 +1,16 @@
 """Triplets: the miner against its literal twin, shuffling, random triplets, and the reservoir of a stream."""
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
 import pytest
 
-import reference
-from paloma import LODML, _euclid, _search
+from paloma import LODML
+from paloma._search import euclid as _euclid
+from paloma._search import tiles as _search
 from paloma.triplets import Mined, Reservoir, mine, random_triplets, targets_impostors
+from twins import mining
 
 SIZES = {
     "even": (12, 12, 12),
@@ -44,7 +47,7 @@ def tiles(request, monkeypatch):
 def test_mined_equals_the_literal_miner(sizes, margin):
     X, codes = problem(sizes)
     for n_targets, n_impostors in ((3, 10), (1, 1), (2, 100), (50, 4)):
-        expected = reference.targets_impostors(X, codes, n_targets, n_impostors, margin)
+        expected = mining.targets_impostors(X, codes, n_targets, n_impostors, margin)
         found = mine(X, codes, n_targets, n_impostors, margin)
         # The same order, too: by anchor, then target, then impostor, nearest first.
         np.testing.assert_array_equal(found.triplets, expected)
@@ -111,7 +114,7 @@ def test_float32_finds_nearly_the_same():
 def test_float32_far_from_the_origin():
     X, codes = problem((40, 40, 40), seed=4)
     far = (X + 1000).astype(np.float32)
-    exact = as_set(reference.targets_impostors(far.astype(float), codes, 3, 10, 0.1))
+    exact = as_set(mining.targets_impostors(far.astype(float), codes, 3, 10, 0.1))
     assert len(exact ^ as_set(mine(far, codes, 3, 10, 0.1).triplets)) <= 0.01 * len(exact)
 
 
@@ -160,7 +163,7 @@ def test_nothing_to_shuffle():
 
 def test_labels_of_any_kind():
     X, codes = problem(SIZES["uneven"])
-    expected = as_set(reference.targets_impostors(X, codes, 2, 5, 0.3))
+    expected = as_set(mining.targets_impostors(X, codes, 2, 5, 0.3))
     for y in (codes, np.array(list("zebra"))[codes], codes * 10.0 - 5):
         found = targets_impostors(X, y, n_targets=2, n_impostors=5, impostor_margin=0.3, random_state=0)
         assert found.shape == (len(expected), 3)
@@ -297,3 +300,14 @@ def test_a_stream_of_small_batches_forms_triplets(batch):
     assert model.n_triplets_ > 2 * len(X)
     assert model.score(X, codes) > 0.6
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_mining_makes_no_table_over_classes():
+    """20,000 classes of two rows once took minutes; a code is a name, however large."""
+    X, codes = problem((60, 60, 60))
+    tracemalloc.start()
+    found = mine(X, codes * np.int32(1_000_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(found.triplets, mine(X, codes).triplets)
+    assert peak < 10e6

@@ -1,8 +1,9 @@
-"""Slow, obvious NumPy twins of LogDet learning (spec 8). A class code of -1 is class-free, as in reference.py."""
+"""LogDet learning by inverting every matrix (theory 8). A class code of -1 is class-free, as in `stacked`."""
 
 import numpy as np
 
-from reference import Run, start, step_caps
+from .stacked import Run, start
+from .steps import step_caps
 
 
 def psi(X, triplet, i, j, lam, mu):
@@ -29,7 +30,7 @@ def slope(matrices, blocks, margin, tau):
 
 
 def dual_step(matrices, blocks, margin, C, step):
-    """The maximiser of m tau + sum log det(I + tau M A) [- tau^2 / 4C], by bisection of its decreasing derivative."""
+    """The maximizer of m tau + sum log det(I + tau M A) [- tau^2 / 4C], by bisection of its decreasing derivative."""
     if not blocks or C == 0.0 or slope(matrices, blocks, margin, 0.0) <= 0.0:
         return 0.0
 
@@ -75,7 +76,7 @@ def run(X, triplets, classes, lam, mu, C, step="pa1", margin=1.0, weights=None, 
 
 
 def closed_step(s, delta, margin, C):
-    """The boxed tau of spec 8 with a margin m: the root of m delta tau^2 + (2 delta - m s) tau - (m + s).
+    """The boxed tau of theory 8 with a margin m: the root of m delta tau^2 + (2 delta - m s) tau - (m + s).
 
     Its denominator 2 delta - m s + root, root^2 = m^2 (s^2 + 4 delta) + 4 delta^2, cancels for s > 0 unless rewritten.
     """
@@ -91,7 +92,7 @@ def careful_run(X, triplets, C, margin=1.0, *, by_products=False):
 
     The boxed update with its square completed: M - t / (1 + t alpha) uu' + t (1 + t alpha) / Delta ww', where
     w = v - t gamma / (1 + t alpha) u; the brackets of the box cancel where triplets contradict each other.
-    Rank-one updates in place into a kept buffer, as in reference.py; or, `by_products`, both by one matrix product.
+    Rank-one updates in place into a kept buffer, as in `careful`; or, `by_products`, both by one matrix product.
     """
     M = np.eye(X.shape[1], dtype=X.dtype)
     buffer, taus, es = np.empty_like(M), [], []

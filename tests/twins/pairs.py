@@ -1,8 +1,9 @@
-"""Slow, obvious twins of what streams add: pairs with a threshold, soft regions."""
+"""Learning from pairs with a threshold, one pair after the other."""
 
 import numpy as np
 
-from reference import start, step_size
+from .stacked import start
+from .steps import step_size
 
 
 def pair_value_and_feature(measure, p, q):
@@ -27,21 +28,4 @@ def run_pairs(measure, X, pairs, targets, classes, lam, mu, C, threshold, step="
         U = U - tau * s * sigma * lam * phi
         if c >= 0:
             L[c] = L[c] - tau * s * sigma * mu * phi
-    return U, L
-
-
-def run_soft(measure, X, triplets, shares, lam, mu, C, step="pa1", step_params=None, margin=1.0, *, forget=0.0):
-    """Triplets in order; a candidate x takes part in L_r by its share: M(x) = lam U + mu sum_r pi_r(x) L_r."""
-    n_regions = shares.shape[1]
-    U, L = start(X.shape[1], n_regions)
-    U0, L0 = start(X.shape[1], n_regions)
-    for p, q, n in triplets:
-        U, L = U0 + (1.0 - forget) * (U - U0), L0 + (1.0 - forget) * (L - L0)
-        sigma, plus = pair_value_and_feature(measure, X[p], X[q])
-        _, minus = pair_value_and_feature(measure, X[p], X[n])
-        shared = sigma * lam * (plus - minus)
-        local = sigma * mu * (shares[q][:, None, None] * plus - shares[n][:, None, None] * minus)
-        e = margin + np.sum(U * shared) + np.sum(L * local)
-        tau = step_size(step, e, np.sum(shared**2) + np.sum(local**2), C, step_params)
-        U, L = U - tau * shared, L - tau * local
     return U, L

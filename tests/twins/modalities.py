@@ -1,10 +1,11 @@
-"""Slow, obvious twins of OMDML and its low-rank variant: one triplet after the other (spec 5)."""
+"""OMDML and its low-rank variant: one triplet after the other (theory 5)."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from reference import exact_step_size, gradient, read_out, step_caps, step_size
+from .stacked import exact_step_size, gradient, read_out
+from .steps import step_caps, step_size
 
 TIE = np.finfo(float).eps ** (2 / 3)
 
@@ -21,7 +22,7 @@ def discounts(beta, t, m):
 
 
 def weights_after(sums, beta, t):
-    """theta of round t = 1, 2, ...: products of beta, one a mistake, normalised."""
+    """theta of round t = 1, 2, ...: products of beta, one per mistake, normalized."""
     logs = np.log(discounts(beta, t, len(sums))) * sums
     theta = np.exp(logs - logs.max())
     return theta / theta.sum()
@@ -44,7 +45,7 @@ def play(modalities, n, caps, gate, beta, margin):
 
 
 class Full:
-    """ODML, or LODML, on some columns (spec 3, 6)."""
+    """ODML, or LODML, on some columns (theory 3, 6)."""
 
     def __init__(self, X, triplets, classes, lam, n_classes, step="pa1", step_params=None, margin=1.0, psd="never",
                  U0=None):  # fmt: skip
@@ -80,11 +81,12 @@ class Full:
 
 
 class Factor:
-    """M = W'W by online gradient (spec 5); for classes M_c = lam W'W + mu W_c'W_c, both factors moving."""
+    """M = W'W by online gradient (theory 5); for classes M_c = lam W'W + mu W_c'W_c, both factors moving."""
 
-    def __init__(self, X, triplets, classes, lam, n_classes, W0, step="pa1", margin=1.0, eta=False):
+    def __init__(self, X, triplets, classes, lam, n_classes, W0, step="pa1", step_params=None, margin=1.0,
+                 eta=False):  # fmt: skip
         self.X, self.triplets, self.classes, self.lam, self.margin = X, triplets, classes, lam, margin
-        self.rule, self.plain, self.U = step, eta, W0.copy()
+        self.rule, self.plain, self.U = (step, step_params), eta, W0.copy()
         self.L = np.repeat(W0[None], n_classes, axis=0)
 
     def at(self, t, U, L):
@@ -99,7 +101,7 @@ class Factor:
         return self.at(t, self.U, self.L)
 
     def gradient(self, t):
-        """2 W (aa' - bb') as the spec writes it, through the images of the three points."""
+        """2 W (aa' - bb') as the theory writes it, through the images of the three points."""
         p, pos, neg = self.X[self.triplets[t]]
         (i, j), mu = self.classes[t], 1 - self.lam
         q, q_pos, q_neg = self.U @ p, self.U @ pos, self.U @ neg
@@ -114,10 +116,10 @@ class Factor:
     def step(self, t, value, cap):
         shared, local = self.gradient(t)
         N = np.sum(shared**2) + np.sum(local**2)
-        if N < 1e-20:  # rounding of the spec's form, where the gradient is 0
+        if N < 1e-20:  # rounding of the theory's form, where the gradient is 0
             return 0.0
         gap = self.margin + value
-        eta = cap * (gap > 0) if self.plain else step_size(self.rule, gap, N, cap)
+        eta = cap * (gap > 0) if self.plain else step_size(self.rule[0], gap, N, cap, self.rule[1])
         self.U, self.L = self.U - eta * shared, self.L - eta * local
         return eta
 

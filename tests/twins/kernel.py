@@ -1,10 +1,10 @@
-"""Slow, obvious twins of the kernel learners: dense index matrices over all rows, one triplet after the other."""
+"""The kernel learners: dense index matrices over all rows, one triplet after the other."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from reference import step_caps, step_size
+from .steps import step_caps, step_size
 
 
 def rbf(X, gamma):
@@ -26,6 +26,7 @@ class Run(NamedTuple):
     theta: np.ndarray  # (n_triplets + 1, n_kernels), before each triplet and at the end
     support: list[int]  # rows that steps touched, after forgetting
     loss: float
+    e: np.ndarray  # (n_triplets, n_kernels), margin - z before the step
 
 
 def class_kernel(lam, mu, c, other):
@@ -47,6 +48,16 @@ def value(measure, K, A, p, q, c, lam, mu, init=1.0):
         return start * K[p, q] + K[p] @ form @ K[q]
     gap = K[p] - K[q]
     return start * (K[p, p] + K[q, q] - 2.0 * K[p, q]) + gap @ form @ gap
+
+
+def all_values(measure, Ks, run, labels, lam, mu, init=1.0, every=5):
+    """The values of a run between every so many rows and all rows, each candidate under its own class."""
+    total = 0.0
+    for weight, K, A in zip(run.theta[-1], Ks, run.A, strict=True):
+        rows = range(len(K))
+        pairs = [[value(measure, K, A, p, q, labels[q], lam, mu, init) for q in rows] for p in rows[::every]]
+        total = total + weight * np.array(pairs)
+    return total
 
 
 def squared_norm(measure, K, p, q, n, i, j, lam, mu):
@@ -71,10 +82,10 @@ def enter(measure, A, p, x, c, w):
 
 def run(Ks, triplets, classes, lam, mu, C, measure="similarity", step="pa1", step_params=None, margin=1.0, weights=None,
         init=1.0, beta=1.0, n_classes=4, draws=None, delta=0.0, budget=None, when_full="keep"):  # fmt: skip
-    """Sec. 4: every kernel steps on its own loss; theta_r <- theta_r beta^(mistake), normalised as it goes."""
+    """Sec. 4: every kernel steps on its own loss; theta_r <- theta_r beta^(mistake), normalized as it goes."""
     m, n, sign = len(Ks), len(Ks[0]), 1.0 if measure == "distance" else -1.0
     A, theta, loss = np.zeros((m, n_classes + 1, n, n)), [np.full(m, 1.0 / m)], 0.0
-    taus, mistakes, last = np.zeros((len(triplets), m)), np.zeros((len(triplets), m), bool), {}
+    taus, es, mistakes, last = *np.zeros((2, len(triplets), m)), np.zeros((len(triplets), m), bool), {}
     caps = step_caps(C, weights, len(triplets))
     for t, ((p, q, x), (i, j), Ct) in enumerate(zip(triplets, classes, caps, strict=True)):
         chance = (1.0 - delta) * theta[t] / theta[t].max() + delta
@@ -106,7 +117,8 @@ def run(Ks, triplets, classes, lam, mu, C, measure="similarity", step="pa1", ste
                 enter(measure, A[r], p, x, j, -tau[r])
         if any(tau):
             last.update(dict.fromkeys((p, q, x), t))
-        taus[t], mistakes[t] = tau, ranks >= -1e-13 * np.abs(values).sum(axis=1)  # ties are mistakes
+        taus[t], es[t] = tau, margin + ranks
+        mistakes[t] = ranks >= -1e-13 * np.abs(values).sum(axis=1)  # ties are mistakes
         weight = theta[t] * np.where(part & mistakes[t], beta, 1.0)
         theta.append(weight / weight.sum())
-    return Run(A, taus, mistakes, np.array(theta), sorted(last), loss)
+    return Run(A, taus, mistakes, np.array(theta), sorted(last), loss, es)

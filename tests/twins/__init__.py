@@ -1,0 +1,43 @@
+"""Slow, obvious NumPy twins of the fast code. Sequential, dense, one idea per file; nothing here imports paloma.
+
+`points` knows the twin of each point of `axes`. Every compiled loop has a twin, and a test that compares the two:
+
+| compiled | twin | test |
+|---|---|---|
+| steps.take | stacked.run | test_axes, test_exactness |
+| steps.step_size | steps.step_size | test_oracles, test_streams (logistic roots) |
+| steps.squared_norm | stacked.run: the norm of Psi, literally | test_axes, test_exactness (degenerate triplets) |
+| stream.stream | stacked.run | test_axes (block auto), test_exactness |
+| sweep.sweep | stacked.run | test_axes (blocks), test_exactness |
+| sweep.spread | stacked.run | test_axes (blocks) |
+| sweep.correct | stacked.run | test_axes (blocks of local learners), test_exactness (two rhythms) |
+| sweep.differences | stacked.gradient | test_axes (blocks of distances) |
+| sweep.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
+| sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| sweep.mean_squares | reading.scale | test_twins |
+| soft.soft_sweep | regions.run_soft | test_axes, test_regions (with forgetting) |
+| sparse.sparse_stream | stacked.run | test_axes (CSR), test_twins (forgetting, weights), test_forgetting, test_pairs |
+| diagonal.diagonal_stream | diagonal.run | test_axes, test_diagonal |
+| logdet.logdet_sweep | logdet.run | test_axes, test_logdet |
+| logdet.logdet_step | logdet.closed_step, logdet.dual_step | test_logdet_step |
+| logdet.rates_of | logdet.slope | test_logdet, test_logdet_step |
+| fading.fading_sweep | logdet.run with forget | test_forgetting |
+| joint.joint_sweep | modalities.run, Full | test_axes (one gate), test_modalities |
+| joint.joint_stream | modalities.run, Full and Factor | test_axes (one gate, low rank), test_modalities |
+| joint.weighted | modalities.weights_after | test_axes (one gate, psd inside the loop), test_modalities |
+| index.index_sweep | kernel.run | test_axes, test_kernel |
+| index.add_product | kernel.value | test_axes, test_kernel |
+| index.gather | kernel.run | test_kernel (kernel values kept or computed again) |
+| pairs.inner | neighbors.local_values | test_neighbors |
+| pairs.row_products | neighbors.local_values | test_neighbors |
+| pairs.paired | kernel.value; projected.run_projected | test_axes, test_kernel; test_twins |
+| pairs.pair_distances | mining.squared_distances; projected.run_projected | test_triplets; test_twins |
+| dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
+| dense.mirror_upper | stacked.run | test_axes (blocks of distances) |
+| dense.move_toward | reading.averaged | test_twins |
+| topk.merge_tile | neighbors.local_neighbors; mining.targets_impostors | test_neighbors, test_twins; test_triplets |
+
+`careful` and `logdet.careful_run` are the same algorithms as fast as one-triplet-at-a-time NumPy goes; the benchmarks
+compare with them. A class code of -1 is class-free.
+"""

@@ -1,0 +1,30 @@
+"""Neighbors under local metrics, by all values: the candidate's class chooses the matrix (theory 0, 6.3)."""
+
+import numpy as np
+
+
+def local_values(measure, metrics, Q, X, y):
+    """(n_queries, n_items): (q-x)' M_y(x) (q-x), or q' M_y(x) x for similarities; `metrics[label]` is M."""
+    values = np.empty((len(Q), len(X)))
+    for s, q in enumerate(Q):
+        for t, x in enumerate(X):
+            left, right = (q - x, q - x) if measure == "distance" else (q, x)
+            values[s, t] = left @ metrics[y[t]] @ right
+    return values
+
+
+def local_neighbors(measure, metrics, Q, X, y, k):
+    """(values, rows) of the k nearest items of each query, nearest first; equal values: lower row first."""
+    values = local_values(measure, metrics, Q, X, y)
+    order = np.argsort(values if measure == "distance" else -values, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(values, order, axis=1), order
+
+
+def local_predict(measure, metrics, Q, X, y, k):
+    """Majority vote; a tie goes to the class of the nearest among the tied."""
+    predicted = []
+    for rows in local_neighbors(measure, metrics, Q, X, y, k)[1]:
+        votes = [y[r] for r in rows]
+        most = max(votes.count(label) for label in votes)
+        predicted.append(next(label for label in votes if votes.count(label) == most))
+    return np.array(predicted)
