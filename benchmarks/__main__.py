@@ -5,7 +5,7 @@ import sys
 
 NAMES = (
     "learning", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
-    "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed",
+    "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
 )  # fmt: skip
 
 for name in sys.argv[1:] or NAMES:

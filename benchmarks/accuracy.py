@@ -7,13 +7,13 @@ import os
 import time
 
 import numpy as np
+from paloma._voting import majority
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler, normalize
 
 import paloma
-from paloma._search import majority
 from paloma.preprocessing import UnitRows
 
 from .timing import console, table
@@ -32,7 +32,7 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split(name: str, X: np.ndarray, y: np.ndarray, train: float, seed: int) -> list[np.ndarray]:
-    """Letters standardised; the others l2-normalised, centred, PCA 200; everything fitted on the training part."""
+    """Letters standardized; the others l2-normalized, centered, PCA 200; everything fitted on the training part."""
     a, b, ya, yb = train_test_split(X, y, train_size=train, random_state=seed)
     if name == "letters":
         scaler = StandardScaler().fit(a)

@@ -88,12 +88,12 @@ def write(folder: Path, n: int) -> tuple[Path, Path]:
     X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (n, WIDTH))
     y = np.lib.format.open_memmap(folder / "y.npy", "w+", np.int32, (n,))
     rng = np.random.default_rng(0)
-    centres = 0.35 * rng.standard_normal((CLASSES, WIDTH), dtype=np.float32)
+    centers = 0.35 * rng.standard_normal((CLASSES, WIDTH), dtype=np.float32)
     weights = np.exp(-np.arange(WIDTH) / 40).astype(np.float32)
     for a in range(0, n, 50_000):
         part = slice(a, min(a + 50_000, n))
         y[part] = rng.integers(0, CLASSES, part.stop - a)
-        X[part] = weights * (centres[y[part]] + rng.standard_normal((part.stop - a, WIDTH), dtype=np.float32))
+        X[part] = weights * (centers[y[part]] + rng.standard_normal((part.stop - a, WIDTH), dtype=np.float32))
     X.flush()
     y.flush()
     return folder / "X.npy", folder / "y.npy"
@@ -105,7 +105,7 @@ def peak(dask_worker) -> float:
 
 
 def measured(client, X: Path, y: Path, shard_rows: int, n_rounds: int) -> tuple[float, float, float, int]:
-    """Seconds in all and a round, triplets a round, and the number of shards; within shards."""
+    """Seconds in all and per round, triplets per round, and the number of shards; within shards."""
     begin = time.perf_counter()
     settings = {"rounds": n_rounds, "mining": "within", "held_out": 0.0, "shard_rows": shard_rows}
     model = fit(paloma.LODML(random_state=0), X, y, client=client, **settings)
@@ -141,7 +141,7 @@ def large(n: int, shard_rows: int = 32_768) -> None:
             body.append([f"2 workers, {n:,} rows", f"{shards}", *figures(all_rows)])
         rate = all_rows[2] / all_rows[1] / (alone[2] / alone[1])
         title = f"LODML, {WIDTH} columns, float32, shards of {shard_rows:,} rows; BLAS: one thread each"
-        table(title, ["", "shards", "seconds in all", "a round", "triplets a second of a round"], body)
+        table(title, ["", "shards", "seconds in all", "a round", "triplets per second of a round"], body)
         largest = max(peaks.values())
         body = [
             ["speed of a round, 2 workers / one process", f"{speed:.2f}", verdict(speed, 1.6)],

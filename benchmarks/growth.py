@@ -20,7 +20,7 @@ N_ROWS, N_NONZERO, N_TRIPLETS = 20_000, 100, 200_000
 
 
 def sparse_rows(n: int, d: int, per_row: int, seed: int = 0) -> tuple[Any, np.ndarray]:
-    """Rows of ten classes, each with its own favourite features."""
+    """Rows of ten classes, each with its own favorite features."""
     rng = np.random.default_rng(seed)
     y = rng.integers(0, 10, n)
     columns = np.where(rng.random((n, per_row)) < 0.93, rng.integers(0, d, (n, per_row)), 0)
@@ -80,7 +80,7 @@ def oasis(n_triplets: int = 20_000) -> None:
         spent = seconds(lambda: learner.partial_fit(X, y, triplets=triplets), repeat=3)
     rate = n_triplets / spent
     row = ["OASIS, 10,000 features, 70 non-zeros a row, one thread", f"{rate:,.0f}", f"{1e8 / rate / 3600:.1f}"]
-    table("OASIS's own setting", ["", "triplets a second", "hours for 100 million triplets"], [row])
+    table("OASIS's own setting", ["", "triplets per second", "hours for 100 million triplets"], [row])
 
 
 def main() -> None:

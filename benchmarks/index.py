@@ -54,9 +54,9 @@ def clustered(n: int, seed: int, d: int = 128, classes: int = 20) -> tuple[np.nd
     """Twenty classes of 25 clusters each, near a 32-dimensional subspace, as embeddings are."""
     fixed, rng = np.random.default_rng(0), np.random.default_rng(seed)
     basis = fixed.normal(size=(32, d)) / np.sqrt(32)
-    centres = fixed.normal(size=(classes, 25, 32))
+    centers = fixed.normal(size=(classes, 25, 32))
     y = rng.integers(0, classes, n)
-    inside = centres[y, rng.integers(0, 25, n)] + 0.7 * rng.normal(size=(n, 32))
+    inside = centers[y, rng.integers(0, 25, n)] + 0.7 * rng.normal(size=(n, 32))
     return (inside @ basis + 0.15 * rng.normal(size=(n, d))).astype(np.float32), y
 
 
@@ -90,9 +90,9 @@ def graph(n: int = 100_000, n_queries: int = 2000, k: int = 10, more_updates: in
         ["updates before the graph was built, and since", f"{before:,} + {behind:,}", ""],
         ["share of the ten nearest that the new updates replace", f"{stale:.3f}", ""],
         [f"recall@{k} against exact under the live metric", f"{recall:.4f}", verdict(recall, 0.99)],
-        ["queries a second, two stages", f"{n_queries / ours:,.0f}", ""],
-        ["queries a second, exact", f"{n_queries / exhaustive:,.0f}", ""],
-        ["queries a second, faiss HNSW under plain Euclid, same width", f"{n_queries / euclid:,.0f}", ""],
+        ["queries per second, two stages", f"{n_queries / ours:,.0f}", ""],
+        ["queries per second, exact", f"{n_queries / exhaustive:,.0f}", ""],
+        ["queries per second, faiss HNSW under plain Euclid, same width", f"{n_queries / euclid:,.0f}", ""],
         ["time against that", f"{ours / euclid:.2f}", verdict(ours / euclid, 1.5, at_least=False)],
         ["refresh, seconds", f"{refreshed:.1f}", ""],
     ]
@@ -118,7 +118,7 @@ def without_labels(a: np.ndarray, ya: np.ndarray, b: np.ndarray, yb: np.ndarray)
 
 
 def on_real_data() -> None:
-    """mAP and P@10: database = train (70 %), queries = test; l2-normalised, PCA 200 fitted on train; defaults."""
+    """mAP and P@10: database = train (70%), queries = test; l2-normalized, PCA 200 fitted on train; defaults."""
     if not os.environ.get("PALOMA_DATA"):
         console.print("index: PALOMA_DATA names no folder; no retrieval table.")
         return
@@ -133,7 +133,7 @@ def on_real_data() -> None:
         reports += without_labels(a, parts[2], b, parts[3])
         body.append([name, *(f"{r['mAP']:.4f} / {r['precision@10']:.4f}" for r in reports)])
         console.print(", ".join([name, *map(" ".join, zip(COLUMNS, body[-1][1:], strict=True))]))
-    table("Retrieval, mAP / P@10, database 70 %, queries 30 %, default parameters", ["data", *COLUMNS], body)
+    table("Retrieval, mAP / P@10, database 70%, queries 30%, default parameters", ["data", *COLUMNS], body)
 
 
 def main() -> None:

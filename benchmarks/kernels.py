@@ -31,8 +31,8 @@ def learner() -> paloma.OKS:
     return paloma.OKS(C=C, kernel_params={"gamma": 1.0 / D}, scale=None, n_epochs=1, average=False)
 
 
-def step(K: np.ndarray, p: int, q: int, n: int, learnt: float) -> float:
-    gap = 1.0 - (K[p, q] - K[p, n] + learnt)
+def step(K: np.ndarray, p: int, q: int, n: int, learned: float) -> float:
+    gap = 1.0 - (K[p, q] - K[p, n] + learned)
     norm = K[p, p] * (K[q, q] - 2.0 * K[q, n] + K[n, n])
     return min(C, gap / norm) if gap > 0 and norm > 0 else 0.0
 
@@ -92,7 +92,7 @@ def letters_learners() -> dict[str, Any]:
 
 
 def letters(n_splits: int) -> list[list[str]]:
-    """3-NN accuracy, seconds to fit and to predict: 6,000 standardised training rows, 6,000 test rows."""
+    """3-NN accuracy, seconds to fit and to predict: 6,000 standardized training rows, 6,000 test rows."""
     X, y = paloma.datasets.load_letters(return_X_y=True)
     found: dict[str, list[tuple[float, float, float]]] = {}
     for seed in range(n_splits):
@@ -119,7 +119,7 @@ def main() -> None:
         body = compare("targets x impostors", X, y, mined, mined[:30_000])
         drawn = rng.integers(0, len(X), (40_000, 3))
         body += compare("random triplets", X, y, drawn, rng.integers(0, len(X), (30_000, 3)))
-    columns = ["OKS, RBF, microseconds a triplet", "loop on", "loop", "paloma", "ratio", "asked for"]
+    columns = ["OKS, RBF, microseconds per triplet", "loop on", "loop", "paloma", "ratio", "asked for"]
     table(f"Kernel learning with {N_SUPPORT:,} rows, 1 thread, kernel values included", columns, body)
     if n_splits := int(os.environ.get("SPLITS", "0")):
         table("Letters", ["learner", "accuracy", "fit, s", "predict, s"], letters(n_splits))

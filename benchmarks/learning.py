@@ -41,7 +41,7 @@ def twin_time(X: np.ndarray, y: np.ndarray, triplets: np.ndarray) -> tuple[float
 
 
 def spec_flops(d: int, block: float) -> float:
-    """Operations a triplet of the blocked algorithm as spec.md 10 counts them."""
+    """Operations a triplet of the blocked algorithm as theory 10 counts them."""
     return 16 * d * d + 8 * block * d
 
 
@@ -62,7 +62,7 @@ def random_triplets(n_threads: int | None) -> list[list[str]]:
 
 
 def targets_times_impostors(n_threads: int | None) -> list[str]:
-    """Triplets from labels: many share an anchor, so pairs are computed once a block."""
+    """Triplets from labels: many share an anchor, so pairs are computed once per block."""
     d, classes, dtype = 1000, 20, np.float32
     X, y = rows(d, classes, dtype)
     triplets = targets_impostors(X, y, random_state=0)[:30_000]
@@ -75,6 +75,6 @@ def targets_times_impostors(n_threads: int | None) -> list[str]:
 
 def main() -> None:
     for n_threads in (1, None):
-        columns = ["LODML, microseconds a triplet", "NumPy twin", "paloma", "ratio", "asked for", "of the GEMM rate"]
+        columns = ["LODML, microseconds per triplet", "NumPy twin", "paloma", "ratio", "asked for", "of the GEMM rate"]
         body = [*random_triplets(n_threads), targets_times_impostors(n_threads)]
         table(f"Learning, {n_threads or 'all'} thread{'' if n_threads == 1 else 's'}", columns, body)

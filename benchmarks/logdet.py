@@ -42,7 +42,7 @@ def compared(name: str, X: np.ndarray, triplets: np.ndarray, n_twin: int, target
 
 def main() -> None:
     columns = [
-        "SLMOML, microseconds a triplet",
+        "SLMOML, microseconds per triplet",
         "NumPy twin",
         "by products",
         "paloma",

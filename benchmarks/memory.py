@@ -18,10 +18,10 @@ def child() -> None:
     paloma.LODML(n_epochs=1, random_state=0).fit(warm, rng.integers(0, 10, 200))
     Path("/proc/self/clear_refs").write_text("5")  # the peak of compilation is not the peak of fit
     before = status("VmRSS")
-    centres = rng.normal(size=(10, 256)).astype(np.float32)
+    centers = rng.normal(size=(10, 256)).astype(np.float32)
     y = rng.integers(0, 10, 50_000)
     X = rng.standard_normal((50_000, 256), dtype=np.float32)
-    X += centres[y]
+    X += centers[y]
     paloma.LODML(random_state=0).fit(X, y)
     print((status("VmHWM") - before) / 1024 - X.nbytes / 2**20)
 

@@ -91,7 +91,7 @@ def learners(name: str, groups: dict[str, slice]) -> dict[str, tuple[Any, slice]
 
 
 def measure(metric: Any, columns: slice, split: Split) -> tuple[float, float, Any]:
-    """Accuracy, seconds of fit, and the weights where there are some."""
+    """Accuracy, seconds of fit, and the weights if there are any."""
     X, Q = (np.ascontiguousarray(rows[:, columns]) for rows in (split.X, split.Q))
     if metric is None:
         return float(KNeighborsClassifier(3).fit(X, split.y).score(Q, split.labels)), 0.0, None
@@ -118,4 +118,4 @@ def main() -> None:
             console.print(f"{name}: " + " | ".join(body[-1]))
         groups = ", ".join(splits[0].groups)
         columns = [groups, "3-NN", "spread", "fit, s", "weights, first split"]
-        table(f"{name}, defaults, 70 % train, mean of {n_splits} splits", columns, body)
+        table(f"{name}, defaults, 70% train, mean of {n_splits} splits", columns, body)

@@ -66,7 +66,7 @@ class Split:
 
 
 def fit_peer(split: Split, method: str, python: str, limit: float) -> dict | None:
-    """Let the other environment learn; None where it took longer than the limit."""
+    """Let the other environment learn; None if it took longer than the limit."""
     with tempfile.TemporaryDirectory() as folder:
         given, made = Path(folder) / "split.npz", Path(folder) / "result.npz"
         split.save(given)
@@ -84,7 +84,7 @@ def time_to(split: Split, accuracy: float) -> tuple[float, float]:
     """CPU seconds of mining, learning and read-out until LODML is as accurate, and its accuracy then.
 
     Default parameters, one pass. LODML learns online, so the triplets of a fortieth of the anchors are mined and
-    learnt at a time; each is followed by a measurement of the accuracy that is not counted.
+    learned at a time; each is followed by a measurement of the accuracy that is not counted.
     """
     codes = np.unique(split.labels, return_inverse=True)[1].astype(np.int32)
     learner = LODML(average=True, project="effective", random_state=0)
@@ -127,7 +127,7 @@ def _run(journal: Journal, name: str, percent: int, seed: int, python: str, limi
         if task not in journal:
             result = fit_peer(split, method, python, limit)
             if result is None:
-                console.print(f"{name} {percent} %: {method} took longer than {limit:.0f} s and is left out.")
+                console.print(f"{name} {percent}%: {method} took longer than {limit:.0f} s and is left out.")
                 continue
             journal.add(task, result, {"seconds": result["fit"], **about()})
         found = journal.get(task)

@@ -14,7 +14,7 @@ from metric_learn import LMNN, SCML_Supervised
 
 warnings.simplefilter("ignore")  # of metric-learn, about scikit-learn
 
-# The neighbours of the paper's triplets; iterations bounded, because LMNN's default of 1,000 takes hours on Letters.
+# The neighbors of the paper's triplets; iterations bounded, because LMNN's default of 1,000 takes hours on Letters.
 PEERS = {
     "LMNN": lambda: LMNN(n_neighbors=3, max_iter=50, random_state=0),
     "SCML": lambda: SCML_Supervised(k_genuine=3, k_impostor=10, random_state=0),

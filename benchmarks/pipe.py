@@ -1,4 +1,4 @@
-"""``paloma update`` from a pipe at d = 16: rows read, triplets learnt, and whether memory stays flat."""
+"""``paloma update`` from a pipe at d = 16: rows read, triplets learned, and whether memory stays flat."""
 
 import json
 import os
@@ -71,10 +71,10 @@ def main() -> None:
     body = [
         ["reading CSV of whole numbers, rows/s", f"{whole:,.0f}", verdict(whole, 50_000)],
         ["reading CSV of 17-digit numbers, rows/s", f"{decimal:,.0f}", verdict(decimal, 50_000)],
-        ["the learning itself, triplets/s", f"{figures['triplets_a_second']:,.0f}",
-         verdict(figures["triplets_a_second"], 1_000_000)],
-        ["triplets a row", f"{figures['triplets_a_row']:.1f}", ""],
-        ["rows/s in all: reading, forming triplets, learning, saving", f"{figures['rows_a_second']:,.0f}", ""],
+        ["the learning itself, triplets/s", f"{figures['triplets_per_second']:,.0f}",
+         verdict(figures["triplets_per_second"], 1_000_000)],
+        ["triplets per row", f"{figures['triplets_per_row']:.1f}", ""],
+        ["rows/s in all: reading, forming triplets, learning, saving", f"{figures['rows_per_second']:,.0f}", ""],
         [f"peak memory after {ROWS:,} rows over {ROWS // 10:,}", f"{large / small:.3f} ({large:.0f} MiB)",
          verdict(large / small, 1.1, at_least=False)],
     ]  # fmt: skip

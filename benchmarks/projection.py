@@ -21,7 +21,7 @@ SETS = "pets,caltech101,cub200"
 
 
 def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """All 1280 features, l2-normalised; of caltech101 twenty classes drawn once, as the paper does."""
+    """All 1280 features, l2-normalized; of caltech101 twenty classes drawn once, as the paper does."""
     data = paloma.datasets.load(name)
     X, y = normalize(np.asarray(data.data, np.float32)), np.asarray(data.target)
     if name == "caltech101":

@@ -1,6 +1,6 @@
-"""Few labels: 3-NN accuracy from the labelled rows alone, with the unlabelled ones, and with all labels; mean of draws.
+"""Few labels: 3-NN accuracy from the labeled rows alone, with the unlabeled ones, and with all labels; mean of draws.
 
-"Metric alone": unlabelled rows taught the metric, labelled rows alone vote.
+"Metric alone": unlabeled rows taught the metric, labeled rows alone vote.
 ``python -m benchmarks semi``; environment: SETS, DRAWS, SHARE (of labels), MODES, LEARNER. banking77 needs PALOMA_DATA.
 """
 
@@ -14,7 +14,7 @@ from .accuracy import rows_of, split
 from .timing import console, table
 
 
-def labelled(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+def labeled(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     """A share of each class's rows, at least two."""
     known = np.zeros(len(y), bool)
     for label in np.unique(y):
@@ -27,7 +27,7 @@ def one_draw(kind: type, name: str, seed: int, share: float, modes: list[str]) -
     """Accuracy of every way to learn from one draw of labels."""
     X, y = rows_of(name)
     a, ya, b, yb = split(name, X, np.unique(y, return_inverse=True)[1], 0.7, seed)
-    known = labelled(ya, share, np.random.default_rng(seed))
+    known = labeled(ya, share, np.random.default_rng(seed))
     marked = np.where(known, ya, -1)
     found = {}
     for mode in modes:
@@ -42,7 +42,7 @@ def one_draw(kind: type, name: str, seed: int, share: float, modes: list[str]) -
 
 def main() -> None:
     names = os.environ.get("SETS", "letters,digits,banking77" if os.environ.get("PALOMA_DATA") else "letters,digits")
-    modes = os.environ.get("MODES", "none,neighbours,self").split(",")
+    modes = os.environ.get("MODES", "none,neighbors,self").split(",")
     share, draws = float(os.environ.get("SHARE", ".05")), int(os.environ.get("DRAWS", "5"))
     kind, body = getattr(paloma, os.environ.get("LEARNER", "LODML")), []
     for name in names.split(","):

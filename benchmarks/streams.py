@@ -88,7 +88,7 @@ def swapped() -> tuple[np.ndarray, np.ndarray]:
 
 
 def moving() -> tuple[np.ndarray, np.ndarray]:
-    """river's RandomRBFDrift: 50 moving centres of 5 classes."""
+    """river's RandomRBFDrift: 50 moving centers of 5 classes."""
     from river.datasets import synth
 
     stream = synth.RandomRBFDrift(
@@ -133,11 +133,11 @@ def drift() -> None:
 def million() -> None:
     """1,000,000 rows through partial_fit: growth of resident memory after the first 50,000."""
     rng, n_rows = np.random.default_rng(0), int(os.environ.get("ROWS", "1000000"))
-    centres, model, start, base = rng.normal(size=(26, 16)), paloma.LODML(random_state=0), time.perf_counter(), 0.0
+    centers, model, start, base = rng.normal(size=(26, 16)), paloma.LODML(random_state=0), time.perf_counter(), 0.0
     points = []
     for step in itertools.count(1):
         y = rng.integers(0, 26, 1000)
-        model.partial_fit(centres[y] + rng.normal(size=(1000, 16)), y)
+        model.partial_fit(centers[y] + rng.normal(size=(1000, 16)), y)
         if step == 50:
             base = status("VmRSS")
         if step >= 50 and step % 50 == 0:
