@@ -5,11 +5,11 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
 
-# One BLAS thread a worker: the workers are already the parallelism.
+# One BLAS thread per worker: the workers are already the parallelism.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
 DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
-.PHONY: venv demo test test-long lint format bench bench-peers clean
+.PHONY: venv demo test test-long coverage lint format bench bench-peers clean
 
 venv: $(STAMP)
 
@@ -27,6 +27,14 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -m long tests
+
+# Compiled loops as plain Python, so that their lines count: the tests whose problems are small enough for that.
+COVERED := axes twins forgetting regions logdet_step hedge
+
+coverage: $(STAMP)
+	NUMBA_DISABLE_JIT=1 $(ONE_THREAD) $(BIN)/python -m coverage run -m pytest -q $(COVERED:%=tests/test_%.py)
+	$(BIN)/python -m coverage report --skip-covered
+	@echo "compiled loops: $$($(BIN)/python -m coverage report --include='*/_compiled/*' --format=total) %"
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -2,7 +2,7 @@
 
 
 class ModelFileError(ValueError):
-    """A model file is damaged, was not written by paloma, or needs another version of it.
+    """A model file is damaged, was not written by paloma, or needs a different version of paloma.
 
     Examples
     --------

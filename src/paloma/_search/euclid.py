@@ -1,55 +1,56 @@
-"""Euclidean neighbours of rows among themselves: what mining is made of."""
+"""Euclidean neighbors of rows among themselves: what mining is made of."""
 
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from ._kernels.pairs import pair_values
-from ._search import QUERY_TILE, Items, nearest, squared_norms
-from ._validation import read_only
-
-Array = NDArray[Any]
-
-
-def minus(rows: Any, centre: Array | None) -> Any:
-    return rows if centre is None else rows - centre
+from .._compiled.pairs import pair_distances
+from .._rows import squared_norms
+from .._typing import Array
+from .._validation import read_only
+from .tiles import QUERY_TILE, Items, nearest
 
 
-def centre_of(X: Any) -> Array | None:
+def minus(rows: Any, center: Array | None) -> Any:
+    return rows if center is None else rows - center
+
+
+def center_of(X: Any) -> Array | None:
     return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
 def squared_mean(X: Any) -> float:
-    """|mean row|^2, which rows that cannot be centred have in their norms."""
+    """|mean row|^2, which rows that cannot be centered have in their norms."""
     mean = np.asarray(X.mean(axis=0)).ravel()
     return float(mean @ mean)
 
 
-def euclidean(X: Any, codes: Array, centre: Array | None) -> Items:
-    """Items of a Euclidean search, centred so that the expansion does not cancel."""
+def euclidean(X: Any, codes: Array, center: Array | None) -> Items:
+    """Items of a Euclidean search, centered so that the expansion does not cancel."""
     n = X.shape[0]
     tiles = [slice(a, a + QUERY_TILE) for a in range(0, n, QUERY_TILE)]
-    constants = np.concatenate([squared_norms(minus(X[part], centre)) for part in tiles])
+    constants = np.concatenate([squared_norms(minus(X[part], center)) for part in tiles])
+    return Items(n, lambda part: (minus(X[part], center),), -2.0, _own_norms, codes, constants)
 
-    def table(rows: Array) -> Array:
-        return np.repeat(squared_norms(rows)[:, None], int(codes.max()) + 1, axis=1)
 
-    return Items(n, lambda part: (minus(X[part], centre),), -2.0, table, codes, constants)
+def _own_norms(rows: Any) -> Array:
+    """The table of a Euclidean search: the same for all classes."""
+    return squared_norms(rows)[:, None]
 
 
 def by_class(
-    X: Any, codes: Array, anchors: Array, k: int, centre: Array | None, candidates: Array | None = None
+    X: Any, codes: Array, anchors: Array, k: int, center: Array | None, candidates: Array | None = None
 ) -> Array:
     """Nearest rows of the anchor's own class, class by class, among `candidates` (ascending; default: all)."""
     found = np.full((len(anchors), k), -1, np.int64)
     candidates = np.arange(X.shape[0]) if candidates is None else candidates
-    for code in np.unique(codes[anchors]):
-        members, mine = candidates[codes[candidates] == code], np.flatnonzero(codes[anchors] == code)
-        if not len(members):
+    members_of = _grouped(codes[candidates])
+    for code, mine in _grouped(codes[anchors]).items():
+        if code not in members_of:
             continue
-        shift = None if centre is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
+        members = candidates[members_of[code]]
+        shift = None if center is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
         rows, queries = minus(X[members], shift), minus(X[anchors[mine]], shift)
         own = np.searchsorted(members, anchors[mine])
         own = np.where(members[np.minimum(own, len(members) - 1)] == anchors[mine], own, -1)
@@ -58,11 +59,18 @@ def by_class(
     return found
 
 
+def _grouped(codes: Array) -> dict[int, Array]:
+    """Ascending places of each code."""
+    order = np.argsort(codes, kind="stable")
+    distinct, starts = np.unique(codes[order], return_index=True)
+    return dict(zip(distinct.tolist(), np.split(order, starts[1:]), strict=True)) if len(codes) else {}
+
+
 def _plain(rows: Any) -> Items:
     """Rows as items of a Euclidean search without classes."""
     norms = squared_norms(rows)
     classes = np.zeros(rows.shape[0], np.int32)
-    return Items(rows.shape[0], lambda part: (rows[part],), -2.0, lambda q: squared_norms(q)[:, None], classes, norms)
+    return Items(rows.shape[0], lambda part: (rows[part],), -2.0, _own_norms, classes, norms)
 
 
 def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
@@ -76,7 +84,7 @@ def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
     """Squared distances formed from differences, inf where there is no candidate."""
     if not sp.issparse(X):
         first = np.repeat(anchors, candidates.shape[1])
-        out = pair_values(read_only(X), first, candidates.ravel(), True).reshape(candidates.shape)
+        out = pair_distances(read_only(X), first, candidates.ravel()).reshape(candidates.shape)
     else:
         out = np.empty(candidates.shape)
         for a in range(0, len(anchors), QUERY_TILE):

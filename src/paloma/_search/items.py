@@ -1,0 +1,159 @@
+"""Items under the metrics of their classes, ready to be searched."""
+
+from copy import copy
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._compiled.scratch import Scratch
+from .._rows import squared_norms
+from .._typing import Array
+from .tiles import ITEM_TILE, Factors, Items, certified, nearest, product_of
+
+
+class Metric(Protocol):
+    """What search needs of a learned metric; see `paloma._core.space.Metric`."""
+
+    symmetric: bool
+    of_differences: bool
+
+    def resolve(self, codes: Array) -> Array: ...
+
+    def values(self, left: Array, right: Array, codes: Array) -> Array: ...
+
+    def item_side(self, X: Any, codes: Array) -> tuple[Factors, Array]: ...
+
+    def query_side(self, Q: Any, codes: Array | None = None) -> Factors: ...
+
+    def query_forms(self, Q: Array, codes: Array) -> Array: ...
+
+
+class LocalItems:
+    """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it.
+
+    Dense data is centered first (a common shift leaves differences unchanged), which keeps the expansion from
+    canceling, and the values of the neighbors found are formed again directly.
+    """
+
+    def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
+        self.metric, self.center = metric, None
+        if metric.symmetric and not sp.issparse(X):
+            self.center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        codes = metric.resolve(codes)
+        self._hold(X, codes, *self._map(X, codes))
+
+    def _map(self, X: Any, codes: Array) -> tuple[Factors, Array]:
+        mapped, constants = self.metric.item_side(self._centered(X), codes)
+        if not self.metric.symmetric:
+            return mapped, np.zeros(len(constants))
+        if codes.ndim == 2:  # sum_r pi_r(x) a_r(q) joins the product (theory 11)
+            mapped = (*mapped, (-0.5 * codes).astype(X.dtype))
+        return mapped, constants
+
+    def _hold(self, X: Any, codes: Array, mapped: Factors, constants: Array) -> None:
+        self.X, self.codes, self.mapped, self.constants = X, codes, mapped, constants
+        self.soft = codes.ndim == 2
+        if self.soft:
+            self.distinct, columns = self.metric.resolve(np.arange(codes.shape[1])), np.zeros(len(codes), np.intp)
+        else:
+            self.distinct, columns = np.unique(codes, return_inverse=True)
+        self.columns = columns.astype(np.int32)
+        if self.metric.symmetric:
+            self.extent = float(np.sqrt(np.abs(constants).max(initial=0.0)))
+        else:
+            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in mapped], axis=0).max(initial=0.0)))
+
+    def revised(self, X: Any, codes: Array, kept: Array) -> "LocalItems":
+        """The items X: those numbered `kept` here, in this order, and then new ones. Maps the new ones alone."""
+        if sp.issparse(X):
+            return LocalItems(self.metric, X, codes)
+        codes, n = self.metric.resolve(codes), len(kept)
+        mapped, constants = self._map(X[n:], codes[n:])
+        factors = tuple(np.concatenate([old[kept], new]) for old, new in zip(self.mapped, mapped, strict=True))
+        revised = copy(self)
+        revised._hold(X, codes, factors, np.concatenate([self.constants[kept], constants]))
+        return revised
+
+    def _centered(self, rows: Any) -> Any:
+        return rows if self.center is None else rows - self.center
+
+    def _like_items(self, Q: Any) -> Any:
+        """Queries of the items' kind, dense or CSR."""
+        if sp.issparse(self.X):
+            return Q if sp.issparse(Q) else sp.csr_matrix(Q)
+        return Q.toarray() if sp.issparse(Q) else Q
+
+    def _tile(self, part: slice) -> Factors:
+        return tuple(factor[part] for factor in self.mapped)
+
+    def _table(self, rows: Any) -> Array:
+        if self.metric.symmetric and not self.soft:
+            return self.metric.query_forms(rows, self.distinct)
+        return np.zeros((rows.shape[0], len(self.distinct)))
+
+    @property
+    def items(self) -> Items:
+        """The item side of the search, over the arrays held here."""
+        alpha, n = (-2.0 if self.metric.symmetric else -1.0), self.X.shape[0]
+        return Items(n, self._tile, alpha, self._table, self.columns, self.constants, self._sides)
+
+    def _sides(self, rows: Any) -> Factors:
+        sides = self.metric.query_side(rows, self.distinct)
+        if self.soft and self.metric.symmetric:
+            return (*sides, self.metric.query_forms(rows, self.distinct).astype(self.X.dtype))
+        return sides
+
+    def search(self, Q: Any, k: int, own: Array | None = None) -> tuple[Array, Array]:
+        """The k nearest items of each query: values (squared distance, or minus similarity), ascending, and numbers."""
+        Q = self._like_items(Q)
+
+        def rough(part: Array, reach: int) -> tuple[Array, Array, Array]:
+            rows, forms = self._centered(Q[part]), list[Array]()
+
+            def table(tile: Any) -> Array:
+                forms.append(self._table(tile))
+                return forms[-1]
+
+            mine = None if own is None else own[part]
+            found = nearest(lambda tile: rows[tile], rows.shape[0], replace(self.items, table=table), reach, own=mine)
+            return *found, self._rounding(rows, np.concatenate(forms))
+
+        return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
+
+    def _rounding(self, rows: Any, forms: Array) -> Array:
+        """Bound on the rounding error of the expanded values of each query; `forms` are those of the table."""
+        eps = float(np.finfo(self.X.dtype).eps) * np.sqrt(self.X.shape[1])
+        if not self.metric.symmetric:
+            return eps * np.sqrt(squared_norms(rows)) * self.extent
+        if self.soft:
+            forms = self.metric.query_forms(rows, self.distinct)
+        return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
+
+    def _direct(self, Q: Any, ids: Array) -> Array:
+        numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])
+        values = self._pairs(Q[numbers], ids.ravel())
+        return (values if self.metric.symmetric else -values).reshape(ids.shape)
+
+    def _pairs(self, left: Any, ids: Array) -> Array:
+        """Values of pairs (query row, item number), formed directly."""
+        right = self.X[ids]
+        if self.metric.symmetric:
+            left = right = left - right
+        return self.metric.values(left, right, self.codes[ids])
+
+    def all_values(self, Q: Any) -> Array:
+        """(n_queries, n_items) values; those that nearly canceled are formed again directly."""
+        Q = self._like_items(Q)
+        rows, items = self._centered(Q), self.items
+        forms = items.table(rows)[:, items.classes]
+        product = product_of(self._sides(rows), self.mapped, Scratch())
+        values = items.alpha * product + forms + items.constants
+        if self.metric.symmetric:
+            canceled = 1e-6 if values.dtype == product.dtype else 1e-3
+            q, i = np.nonzero(np.abs(values) <= canceled * (np.abs(forms) + np.abs(items.constants)))
+            for a in range(0, len(q), ITEM_TILE):
+                part = slice(a, a + ITEM_TILE)
+                values[q[part], i[part]] = self._pairs(Q[q[part]], i[part])
+        return values
