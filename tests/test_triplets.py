@@ -311,3 +311,12 @@ def test_mining_makes_no_table_over_classes():
     tracemalloc.stop()
     np.testing.assert_array_equal(found.triplets, mine(X, codes).triplets)
     assert peak < 10e6
+
+
+def test_a_narrow_class_inside_a_wide_one_has_a_voice():
+    """An anchor without impostors within the margin keeps its nearest foreign rows if it is asked to."""
+    rng = np.random.default_rng(0)
+    codes = (np.arange(800) % 2).astype(np.int32)
+    rows = rng.normal(size=(800, 20)) * np.where(codes == 0, 2.0, 1.0)[:, None]
+    counts = [np.bincount(codes[mine(rows, codes, least=least).triplets[:, 0]], minlength=2)[1] for least in (0, 3)]
+    assert counts[0] < 1000 < 3 * 400 * 3 <= counts[1]

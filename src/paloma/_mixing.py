@@ -43,6 +43,8 @@ def check_mixable(settings: Settings) -> None:
         raise ValueError(f"{who}: remine=True needs all rows in one place; use remine=False.")
     if settings.choice.forget:
         raise ValueError(f"{who}: forget={settings.choice.forget:g} needs an order in time, which shards do not have.")
+    if settings.scale in ("full", "diagonal"):
+        raise ValueError(f"{who}: scale={settings.scale!r} needs all rows in one place; use 'scalar' or 'auto'.")
     if settings.regions is not None:
         raise ValueError(f"{who}: finding regions needs all rows in one place; use regions=None.")
 

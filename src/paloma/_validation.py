@@ -217,8 +217,8 @@ def check_minable(estimator: Any, X: Any) -> None:
     largest = float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
     if 0.0 < largest < 1e3 * np.sqrt(float(np.finfo(X.dtype).tiny)):
         raise ValueError(
-            f"{name_of(estimator)}: values in X are too small, at most {largest:.0e}: their squares would vanish in "
-            f"{X.dtype}. Multiply the data by a constant{', or use float64' if X.dtype == np.float32 else ''}."
+            f"{name_of(estimator)}: values in X are too small, at most {largest:.0e}: squared distances would vanish "
+            f"in {X.dtype}. Multiply the data by a constant{', or use float64' if X.dtype == np.float32 else ''}."
         )
 
 

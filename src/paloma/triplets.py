@@ -23,7 +23,7 @@ def targets_impostors(
     impostor_margin: float = 0.1,
     random_state: Any = None,
 ) -> Array:
-    """Target neighbors times impostors, as in the paper (section 4.2), with anchors shuffled.
+    """Target neighbors times impostors (the paper, section 4.2), with anchors shuffled.
 
     Parameters
     ----------
@@ -33,8 +33,7 @@ def targets_impostors(
 
     Returns
     -------
-    (n, 3) row numbers: anchor, positive, negative. An anchor that is alone in its class, or has no impostors, forms
-    none.
+    (n, 3) row numbers: anchor, positive, negative. An anchor alone in its class, or without impostors, forms none.
 
     Examples
     --------

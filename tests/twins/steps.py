@@ -2,7 +2,7 @@
 
 import numpy as np
 
-STEP_DEFAULTS = {"smooth": {"gamma": 0.5}, "ramp": {"level": 2.0}, "rescaled": {"eta": 0.5, "beta": None}}
+STEP_DEFAULTS = {"smooth": {"gamma": 0.5}, "ramp": {"level": 1.7}, "rescaled": {"eta": 0.5, "beta": None}}
 
 
 def _logistic(e, N, C):

@@ -15,7 +15,6 @@ import numpy as np
 
 from .._typing import Array, Rows
 from .choice import Choice
-from .fields import Schema
 from .stream import Stream, Tally
 
 # Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
@@ -130,6 +129,11 @@ class ExplicitMetric(Metric, Protocol):
         """Columns of `transform`."""
         ...
 
+    @property
+    def unseen(self) -> float:
+        """Share of the shared part in the metric of UNSEEN; the rest is the start."""
+        ...
+
     def matrix(self, code: int) -> Array:
         """M of a resolved code, dense; refused if it would not fit."""
         ...
@@ -194,11 +198,15 @@ class Space(ABC):
         """Learn a stream, exactly as if one triplet after the other; `counts` is brought up to date."""
 
     @abstractmethod
-    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> Any:
+    def readout(
+        self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
+    ) -> Any:
         """The `Metric` in the units of X.
 
         cone : what is made p.s.d.: "components" (U and L_c), "effective" (M_c) or "" (nothing).
         blend : how far averaged iterates are moved toward the last ones; 1 reads the last ones.
+        strength : (s, t), how far the metrics follow what was learned, and its local part (theory 22); a kernel's
+            always follow.
         """
 
     @abstractmethod
@@ -306,8 +314,8 @@ class Representation(ABC):
         """A space at its start."""
 
     @abstractmethod
-    def schema(self, d: int) -> Schema:
-        """What the state of its spaces looks like, for d features; extents k, c: classes, and codes in use."""
+    def schema(self, d: int) -> Any:
+        """The `Schema` of its spaces' states for d features; extents k, c: classes, and codes in use."""
 
     @abstractmethod
     def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> Space:

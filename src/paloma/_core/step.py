@@ -23,7 +23,7 @@ _CODES = {
 # The constants each rule takes, with their defaults; rescaled's beta follows eta so that its loss tends to 1.
 _DEFAULTS: dict[str, dict[str, float | None]] = {
     "smooth": {"gamma": 0.5},
-    "ramp": {"level": 2.0},
+    "ramp": {"level": 1.7},
     "rescaled": {"eta": 0.5, "beta": None},
 }
 

@@ -50,7 +50,7 @@ def augmented_items(metric: ExplicitMetric, X: Array, codes: Array, order: Array
         known = np.flatnonzero((resolved >= 0) & (resolved < len(order)))
         shares[known, column[resolved[known]]] = 1.0
         shares[resolved == SHARED, -2] = 1.0
-        shares[resolved == UNSEEN, -2:] = metric.locality.lam, metric.locality.mu
+        shares[resolved == UNSEEN, -2:] = metric.unseen, 1.0 - metric.unseen
     return _side_by_side((*(2.0 * factor for factor in mapped), -shares, -constants[:, None]))
 
 

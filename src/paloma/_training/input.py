@@ -27,6 +27,11 @@ class Checked:
         """What is compared, as triplets: those given, or each pair with its candidate twice."""
         return self.triplets if self.pairs is None else self.pairs[:, [0, 1, 1]]
 
+    @property
+    def near(self) -> Array | None:
+        """The first two of each are said to be near: the triplets given, or the similar pairs."""
+        return self.triplets if self.pairs is None or self.targets is None else self.pairs[self.targets > 0]
+
 
 def checked(
     learner: Any, settings: Settings, space: Space | None, X: Any, y: Any, triplets: Any, pairs: Any, targets: Any,

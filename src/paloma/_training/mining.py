@@ -59,14 +59,16 @@ def mine(
     n_impostors: int = 10,
     impostor_margin: float = 0.1,
     anchors: Array | None = None,
+    least: int = 0,
 ) -> Mined:
     """Target neighbors times impostors (theory 12), for the rows `anchors` (default: all).
 
     Targets are the nearest rows of the anchor's class. An impostor is a row of another class with
     |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
-    the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them.
+    the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them. The nearest
+    `least` rows of other classes are impostors however far they are; 0 is the paper's rule.
     """
-    return near(X, codes, n_targets, n_impostors, impostor_margin, anchors).mined()
+    return near(X, codes, n_targets, n_impostors, impostor_margin, anchors, least).mined()
 
 
 @dataclass
@@ -94,8 +96,9 @@ class Near:
 
 
 def near(
-    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, anchors: Array | None = None
-) -> Near:
+    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, anchors: Array | None = None,
+    least: int = 0,
+) -> Near:  # fmt: skip
     """The neighbors that `mine` pairs."""
     n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
@@ -113,13 +116,19 @@ def near(
     targets, reaches = closest(X, anchors, targets, n_targets)
     impostors, distances = closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if center is None else 0.0))
-    return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread))
+    return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread, least))
 
 
-def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float) -> Array:
-    """Impostors no farther than the farthest target and `slack`; -1 for the others."""
+def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float, least: int = 0) -> Array:
+    """Impostors no farther than the farthest target and `slack`, and the nearest `least`; -1 for the others.
+
+    The nearest ones matter even if they are far: an anchor without impostors could never resist what others do to the
+    metric of a foreign class (theory 12).
+    """
     radius = reaches.max(axis=1, initial=-np.inf, where=targets >= 0)
-    return np.where(distances <= radius[:, None] + slack, impostors, -1)
+    kept = distances <= radius[:, None] + slack
+    kept[:, :least] = True
+    return np.where(kept, impostors, -1)
 
 
 def mine_by(
@@ -129,6 +138,7 @@ def mine_by(
     n_impostors: int = 10,
     impostor_margin: float = 0.1,
     anchors: Array | None = None,
+    least: int = 0,
 ) -> Mined:
     """`mine` under any squared distances; `distances(rows)` gives those of a few rows to all rows."""
     anchors, total, found = np.arange(len(codes)) if anchors is None else anchors, 0.0, []
@@ -141,7 +151,7 @@ def mine_by(
         found.append((*_smallest(tile, alike, n_targets), *_smallest(tile, ~alike, n_impostors)))
     targets, reach, impostors, gaps = (np.concatenate(column) for column in zip(*found, strict=True))
     spread = total / (len(anchors) * len(codes))
-    return Near(anchors, targets, within(impostors, gaps, targets, reach, impostor_margin * spread)).mined()
+    return Near(anchors, targets, within(impostors, gaps, targets, reach, impostor_margin * spread, least)).mined()
 
 
 def _smallest(tile: Array, where: Array, k: int) -> tuple[Array, Array]:

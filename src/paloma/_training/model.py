@@ -15,8 +15,10 @@ from .._core.regions import Regions
 from .._core.space import Counts, Pass, Space
 from .._core.stream import Stream, Tally
 from .._reading import Balance, Reader
+from .._reading.whitened import Whitened, widened
 from .._typing import Array, Rows
 from .drift import Drift
+from .guard import CORNERS, Strength
 from .reservoir import Reservoir
 from .settings import Settings
 
@@ -26,6 +28,8 @@ class Model:
     """A space, and what is known beside it: classes, scale, randomness, memory, counters.
 
     whole : `fit` made it, from all rows at once. sparse : rows are CSR. from_labels : labels have formed triplets.
+    whitener : what rows are multiplied by before they are learned, (d, d) or (d,); None: nothing (theory 21).
+    strength : (s, t), how far the read-out follows what was learned (theory 22).
     threshold : of pairs, once some were learned. metric, balance : caches, empty as soon as learning goes on.
     """
 
@@ -37,6 +41,8 @@ class Model:
     sparse: bool
     space: Space = None  # type: ignore[assignment]
     counts: Counts = field(default_factory=Counts)
+    whitener: Array | None = None
+    strength: Strength = (1.0, 1.0)
     from_labels: bool = False
     threshold: float | None = None
     regions: Regions | None = None
@@ -73,13 +79,30 @@ class Model:
         return codes if self.regions is None else self.regions.places(X)
 
     def readout(self, settings: Settings) -> Any:
-        """The metric in the units of X, kept until learning goes on or another read-out is asked for."""
+        """The metric in the units of X."""
+        return self._read(settings)[1]
+
+    def inside(self, settings: Settings) -> Any:
+        """The metric of whitened rows."""
+        return self._read(settings)[0]
+
+    def _read(self, settings: Settings) -> tuple[Any, Any]:
+        """Both, kept until learning goes on or another read-out is asked for."""
         choice, averaged = settings.choice, settings.averaging is not False
         key = (choice.psd, choice.locality, averaged, settings.project)
         if self.metric is None or self.metric[0] != key:
-            blend = self.counts.blend() if averaged and self.counts.n_means else 1.0
-            self.metric = (key, self.space.readout(choice, self.counts, self._cone(settings), blend))
+            made = self.space.readout(choice, self.counts, self._cone(settings), self._blend(averaged), self.strength)
+            self.metric = (key, (made, made if self.whitener is None else Whitened(made, self.whitener)))
         return self.metric[1]
+
+    def corners(self, settings: Settings) -> list[Any]:
+        """What the guard judges: the metrics of whitened rows at the start, shared and local."""
+        cone, blend = self._cone(settings), self._blend(settings.averaging is not False)
+        corners = CORNERS if settings.choice.locality.is_local else CORNERS[:2]
+        return [self.space.readout(settings.choice, self.counts, cone, blend, corner) for corner in corners]
+
+    def _blend(self, averaged: bool) -> float:
+        return self.counts.blend() if averaged and self.counts.n_means else 1.0
 
     def _cone(self, settings: Settings) -> str:
         """What the read-out makes p.s.d.: the paper's components, or the metrics themselves."""
@@ -115,5 +138,6 @@ class Model:
         out = copy(self)
         out.space, out.reservoir = self.space.widened(d), copy(self.reservoir)
         out.reservoir.widen(d)
+        out.whitener = None if self.whitener is None else widened(self.whitener, d)
         out.metric = out.balance = None
         return out

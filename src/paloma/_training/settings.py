@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from .._core.choice import Choice
@@ -12,6 +13,7 @@ from .._core.space import Representation
 from .._typing import Array, Rows
 from .mining import Mined, Near, mine_by, near
 from .semi import Semi
+from .whitening import whitener_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class Settings:
     who: str
     choice: Choice
     space: Representation
-    scaled: bool
+    scale: str | None
+    guard: bool
     averaging: bool | str
     project: str
     regions: Any
@@ -31,6 +34,7 @@ class Settings:
     n_targets: int
     n_impostors: int
     impostor_margin: float
+    least_impostors: int
     n_epochs: int
     remine: bool
     early_stopping: bool
@@ -64,10 +68,26 @@ class Settings:
         codes = labels.codes(y)
         return codes if self.unlabeled is None else np.where(y != self.unlabeled, codes, FREE).astype(np.int32)
 
-    # -- scale -------------------------------------------------------------------------------------------------------
+    # -- scale: one number, and the whitener before it -----------------------------------------------------------------
+
+    @property
+    def scaled(self) -> bool:
+        """Whether learning is made independent of the units of X."""
+        return self.scale is not None
+
+    def form(self, X: Rows) -> str:
+        """The form of the scale for these rows: "full", "diagonal" or "scalar"."""
+        sparse = sp.issparse(X)
+        if self.scale == "full" and sparse:
+            raise ValueError(f"{self.who}: scale='full' would fill sparse rows; use 'diagonal', 'scalar' or 'auto'.")
+        return "scalar" if self.scale in ("auto", None) else self.scale
+
+    def whitener(self, X: Rows, triplets: Array | None) -> Array | None:
+        """What X is multiplied by before it is scaled, from the first triplets; None: nothing."""
+        return None if triplets is None else whitener_of(self.form(X), X, triplets[:, :2])
 
     def scale_of(self, X: Rows, triplets: Array | None) -> Any:
-        """What X is divided by; None as long as there are no triplets to tell."""
+        """What whitened rows are divided by; None as long as there are no triplets to tell."""
         if not self.scaled or self.space.pairwise:
             self.space.check_magnitude(self.who, self.choice, X, 1.0)
             return 1.0
@@ -88,7 +108,15 @@ class Settings:
         if distances is None:
             return self.near(X, codes, anchors).mined()
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        mined = mine_by(distances, codes[known], self.n_targets, self.n_impostors, self.impostor_margin, inside)
+        mined = mine_by(
+            distances,
+            codes[known],
+            self.n_targets,
+            self.n_impostors,
+            self.impostor_margin,
+            inside,
+            self.least_impostors,
+        )
         mined.triplets = known[mined.triplets]
         return mined
 
@@ -97,9 +125,9 @@ class Settings:
         sizes = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
-            return near(X, codes, *sizes, anchors)
+            return near(X, codes, *sizes, anchors, self.least_impostors)
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        return near(X[known], codes[known], *sizes, inside).renumbered(known)
+        return near(X[known], codes[known], *sizes, inside, self.least_impostors).renumbered(known)
 
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""

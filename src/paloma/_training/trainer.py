@@ -1,6 +1,6 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +12,17 @@ from .._core.regions import Regions
 from .._core.space import Beginning
 from .._core.stream import Stream, Tally
 from .._progress import progress
+from .._reading.whitened import whitened
 from .._rows import stacked
 from .._typing import Array, Rows
+from . import guard
 from .input import Checked
 from .mining import Mined, evenly, neighbor_triplets
 from .model import Model
 from .pairs import middle, pair_stream, start_values
 from .reservoir import Reservoir
 from .settings import Settings
+from .whitening import on_whitened
 
 # Class-free triplets are formed around at most this many rows without labels, drawn again each time.
 MAX_FREE_ANCHORS = 4000
@@ -54,14 +57,20 @@ class Trainer:
         if first is None:
             mined = settings.mine(settings.mining_rows(data.X), codes, space=old and old.space)
             first = mined.triplets
-            self.mined = mined.summary()
-        self._begin(data.X, labels, rng, first, whole=True)
+        whitener = settings.whitener(data.X, data.near if mined is None else first)
+        if mined is not None:
+            if whitener is not None:
+                mined = settings.mine(settings.mining_rows(whitened(data.X, whitener)), codes)
+            first, self.mined = mined.triplets, mined.summary()
+        self._begin(data.X, labels, rng, first, whitener, whole=True)
         self.model.from_labels = mined is not None
         averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
-        self._epochs(self._stream(data, data.X, codes, first), mined, averaging, codes)
+        self._epochs(data.X, self._stream(data, data.X, codes, first), mined, averaging, codes)
         if codes is not None:
             self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
         self.model.space.close()
+        if settings.guard and mined is not None:
+            self._judge(data.X, codes, rng.spawn(1)[0])
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
@@ -70,7 +79,8 @@ class Trainer:
         for y in (classes, data.y):
             labels = labels if y is None else labels.extended(settings.labeled(y))
         if fresh:
-            self._begin(data.X, labels, settings.generator(), data.given)
+            whitener = settings.whitener(data.X, data.near)
+            self._begin(data.X, labels, settings.generator(), data.given, whitener)
         with self.model.unchanged_on_error():
             self._continue(data, labels)
 
@@ -80,14 +90,15 @@ class Trainer:
         if model.scale is None:
             check.check_magnitude(settings.who, rows, 1.0)
         else:
-            settings.space.check_magnitude(settings.who, settings.choice, rows, model.space.factor)
+            inside = whitened(rows, model.whitener)
+            settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
         codes = settings.codes(labels, data.y)
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
         if data.given is None:
             tally = self._learn_rows(rows, codes)
         else:
-            self._freeze_scale(rows, data.given)
+            self._freeze(rows, data.given, settings.whitener(rows, data.near) if model.scale is None else None)
             tally = self._pass(
                 self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
             )
@@ -99,34 +110,37 @@ class Trainer:
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def _begin(
-        self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whole: bool = False
-    ) -> None:
-        settings = self.settings
-        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scale_of(X, triplets)
-        self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X))
+        self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Array | None,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
+        settings, inside = self.settings, whitened(X, whitener)
+        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scale_of(inside, triplets)
+        self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X), whitener=whitener)
         model.know(labels)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self._begin_space(X, triplets)
+        self._begin_space(inside, triplets)
 
     def _begin_space(self, X: Rows, triplets: Array | None) -> None:
         model, settings = self.model, self.settings
         n = 0 if triplets is None else len(triplets)
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
-        model.space = settings.space.begin(settings.choice, at)
+        model.space = on_whitened(settings.space, model.whitener).begin(settings.choice, at)
 
-    def _freeze_scale(self, X: Rows, triplets: Array) -> None:
-        """Learn the scale when the first triplets form; the model has not moved before."""
-        if self.model.scale is None and len(triplets):
-            self.model.scale = self.settings.scale_of(X, triplets)
-            self._begin_space(X, triplets)
+    def _freeze(self, X: Rows, triplets: Array, whitener: Array | None) -> None:
+        """Fix whitener and scale when the first triplets form; the model has not moved before."""
+        model = self.model
+        if model.scale is None and len(triplets):
+            model.whitener, inside = whitener, whitened(X, whitener)
+            model.scale = self.settings.scale_of(inside, triplets)
+            self._begin_space(inside, triplets)
 
     def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
         """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
         model, codes = self.model, self.model.places(X, codes)
-        factor = model.space.factor
+        X, factor = whitened(X, model.whitener), model.space.factor
         if data.pairs is None or data.targets is None:
             return Stream(X, given, codes, factor, data.weight)
         threshold = self._threshold(X, codes, data.pairs, data.targets)
@@ -139,7 +153,7 @@ class Trainer:
         if settings.pair_threshold != "auto":
             return float(settings.pair_threshold)
         if model.threshold is None and len(pairs):
-            choice, start = settings.choice, settings.space.start(X.shape[1], X.dtype)
+            choice, start = settings.choice, on_whitened(settings.space, model.whitener).start(X.shape[1], X.dtype)
             values = start_values(choice.measure, X, pairs, start)
             values *= model.space.factor**2 if start is None else 1.0
             soft = codes is not None and codes.ndim == 2
@@ -174,8 +188,8 @@ class Trainer:
         quiet = settings.quiet(mined, codes, anchors) if fresh else None
         return self._pass(stream, settings.averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
 
-    def _epochs(self, stream: Stream, mined: Mined | None, averaging: bool, codes: Array | None) -> None:
-        """n_epochs passes: mined triplets in a new order each time, given ones in their own."""
+    def _epochs(self, X: Rows, stream: Stream, mined: Mined | None, averaging: bool, codes: Array | None) -> None:
+        """n_epochs passes: mined triplets in a new order each time, given ones in their own; X before whitening."""
         settings, held, anchors = self.settings, None, None
         if settings.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
             anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
@@ -187,7 +201,7 @@ class Trainer:
         with progress(title, settings.n_epochs * len(stream.triplets), settings.verbose > 0) as advance:
             for epoch in range(settings.n_epochs):
                 if mined is not None and codes is not None:
-                    mined = self._next_triplets(stream, mined, codes, anchors, epoch)
+                    mined = self._next_triplets(X, stream, mined, codes, anchors, epoch)
                 quiet = None if epoch or mined is None else settings.quiet(mined, codes, anchors)
                 told = lambda n, loss: advance(n, f"loss {loss:.3f}")  # noqa: E731
                 tally = self._pass(stream, averaging, None if epoch else codes, told, quiet)
@@ -199,7 +213,9 @@ class Trainer:
                         break
                     best = score
 
-    def _next_triplets(self, stream: Stream, mined: Mined, codes: Array, anchors: Array | None, epoch: int) -> Mined:
+    def _next_triplets(
+        self, X: Rows, stream: Stream, mined: Mined, codes: Array, anchors: Array | None, epoch: int
+    ) -> Mined:
         """Put an epoch's triplets from labels, given and found, into the stream; class-free ones are learned here."""
         settings, model = self.settings, self.model
         semi, again, confidence = settings.semi, settings.remine and epoch > 0, None
@@ -207,12 +223,12 @@ class Trainer:
             if semi.neighbors:
                 self._learn_neighbors(stream.X, np.flatnonzero(codes < 0))
             if semi.labels:
-                places = model.places(stream.X, codes)
-                filled, confidence = semi.accept(model.readout(settings), stream.X, codes, places, model.rng)
+                places = model.places(X, codes)
+                filled, confidence = semi.accept(model.inside(settings), stream.X, codes, places, model.rng)
                 if anchors is not None:
                     anchors = np.union1d(anchors, np.flatnonzero((codes < 0) & (filled >= 0)))
                 codes, again = filled, True
-                stream.codes = model.places(stream.X, codes)
+                stream.codes = model.places(X, codes)
         if again:
             rows = self._remining_rows(stream.X) if settings.remine else settings.mining_rows(stream.X)
             mined = settings.mine(rows, codes, anchors, model.space)
@@ -222,8 +238,8 @@ class Trainer:
         return mined
 
     def _remining_rows(self, X: Rows) -> Rows:
-        """X as the current shared metric sees it, for a Euclidean search."""
-        metric = self.model.readout(self.settings)
+        """Whitened rows as the current shared metric sees them, for a Euclidean search."""
+        metric = self.model.inside(self.settings)
         if self.settings.choice.measure.is_distance:
             return metric.transform(X)
         if sp.issparse(X):
@@ -249,7 +265,41 @@ class Trainer:
         """Fraction of held-out triplets ranked right by the current read-out."""
         codes = stream.codes
         candidates = np.full(held[:, 1:].shape, SHARED, np.int32) if codes is None else codes[held[:, 1:]]
-        return self.model.reader(self.settings, None).ranked_right(stream.X, held, candidates)
+        reader = replace(self.model.reader(self.settings, None), readout=lambda: self.model.inside(self.settings))
+        return reader.ranked_right(stream.X, held, candidates)
+
+    # -- the guard ---------------------------------------------------------------------------------------------------
+
+    def _judge(self, X: Rows, codes: Array, rng: np.random.Generator) -> None:
+        """Let two halves of the rows judge, each by what the other one teaches, how far to follow what was learned."""
+        settings, model, drawn = self.settings, self.model, guard.drawn(codes, rng)
+        if drawn is None:
+            return
+        (chosen, part), n_rows = drawn, int((codes >= 0).sum())
+        X, codes = X[chosen], codes[chosen]
+        inside, places = whitened(X, model.whitener), model.places(X, codes)
+        points, found = guard.points_of(settings.choice.locality.is_local), []
+        for number in (0, 1):
+            taught, rows = part == number, np.flatnonzero(part == 1 - number)
+            half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)
+            found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
+        model.strength, model.metric = guard.strength(np.concatenate(found, axis=1), points), None
+
+    def _taught(self, X: Rows, codes: Array, places: Array, n_rows: int, rng: np.random.Generator) -> Model:
+        """A model of a few whitened rows, with the scale of this one; steps grow so that it moves as far in sum."""
+        settings, model = self.settings, self.model
+        growth = settings.n_epochs * n_rows / (guard.N_PASSES * len(codes))
+        choice = replace(settings.choice, C=settings.choice.C * min(growth, guard.MAX_GROWTH))
+        half = Model(model.labels, rng, Reservoir(1), model.scale, False, model.sparse, whitener=model.whitener)
+        half.from_labels = True
+        half.know(model.labels)
+        trainer = Trainer(replace(settings, choice=choice), half)
+        mined = settings.mine(settings.mining_rows(X), codes)
+        trainer._begin_space(X, mined.triplets)
+        for _ in range(guard.N_PASSES):
+            trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
+        half.space.close()
+        return half
 
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 
@@ -265,13 +315,19 @@ class Trainer:
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
         if len(anchors) and (pool_codes != pool_codes[0]).any():
-            mined = settings.mine(settings.mining_rows(pool), pool_codes, anchors, model.space)
-            self._freeze_scale(pool, mined.triplets)
+            inside = whitened(pool, model.whitener)
+            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            if model.scale is None:
+                whitener = settings.whitener(pool, mined.triplets)
+                if whitener is not None:
+                    inside = whitened(pool, whitener)
+                    mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+                self._freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = settings.averages(given=False, passes=1)
             weight = None if confidence is None else settings.semi.weights(triplets, confidence)
-            stream = Stream(pool, triplets, model.places(pool, pool_codes), model.space.factor, weight)
+            stream = Stream(inside, triplets, model.places(pool, pool_codes), model.space.factor, weight)
             tally = self._pass(stream, averaging, pool_codes, quiet=settings.quiet(mined, pool_codes, anchors))
         model.reservoir.add(X, labeled, model.rng)
         return tally
@@ -281,7 +337,7 @@ class Trainer:
         model, settings = self.model, self.settings
         semi, known, rows = settings.semi, len(codes), stacked([pool, free])
         if semi.neighbors:
-            self._learn_neighbors(rows, np.arange(known, rows.shape[0]))
+            self._learn_neighbors(whitened(rows, model.whitener), np.arange(known, rows.shape[0]))
         if not semi.labels:
             return pool, codes, None
         codes = np.concatenate([codes, np.full(rows.shape[0] - known, FREE, np.int32)])

@@ -40,6 +40,7 @@ class Learner(BaseEstimator):
     psd: str | int = "never"
     project: str = "auto"
     scale: str | None = "auto"
+    guard: bool = False
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
     unlabeled: Any = None
@@ -48,6 +49,7 @@ class Learner(BaseEstimator):
     n_targets: int = 3
     n_impostors: int = 10
     impostor_margin: float = 0.1
+    least_impostors: int = 0
     n_epochs: int = 4
     remine: bool = False
     early_stopping: bool = False
@@ -226,6 +228,7 @@ class Learner(BaseEstimator):
         self._model = model
         self.classes_ = model.labels.sorted.copy()
         self.scale_ = 1.0 if model.scale is None else model.scale
+        self.whitener_ = None if model.whitener is None else model.whitener.copy()
         self.n_triplets_, self.n_updates_ = model.counts.seen, model.counts.updates
         self.loss_ = getattr(self, "loss_", 0.0) if loss is None else loss
         for name, value in model.space.published().items():
@@ -343,6 +346,18 @@ class Learner(BaseEstimator):
         last = model.space.last(settings.choice, len(self.classes_))
         order = self._reader().order.tolist() if hasattr(self, "lam") else []
         return np.array([last.local(code) for code in order], last.start.dtype).reshape(len(order), *last.start.shape)
+
+    @property
+    def strength_(self) -> float:
+        """How far the metrics follow what was learned, from 0, the start, to 1; see `guard`."""
+        return float(self._learned()[1].strength[0])
+
+    @property
+    def local_share_(self) -> float:
+        """Share of the class metrics in what is followed, the rest is the shared part; 0 for a global learner."""
+        settings, model = self._learned()
+        s, t = model.strength
+        return t / s if s and settings.choice.locality.is_local else 0.0
 
     @property
     def recent_loss_(self) -> Array:

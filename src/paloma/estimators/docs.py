@@ -6,7 +6,7 @@ step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         hinge, logistic, and two robust ones: ramp, which takes no step on a triplet whose loss reaches its level, and
         the rescaled hinge, whose steps fade as the loss grows.
     step_params : dict, optional
-        Constants of the rule: smooth {"gamma": .5}, ramp {"level": 2}, rescaled {"eta": .5, "beta": 1/(1-exp(-eta))}.
+        Constants of the rule: smooth {"gamma": .5}, ramp {"level": 1.7}, rescaled {"eta": .5, "beta": 1/(1-exp(-eta))}.
     margin : float
         The 1 of the hinge, in scaled units. Margin m from the start I with C is margin 1 from I/m with C/m: a larger
         margin gives the data more influence relative to the identity.
@@ -23,10 +23,16 @@ MATRICES = """\
         What psd="end" makes p.s.d.: the components U and L_c, as in the paper, or the metrics M_c themselves, which is
         all that is needed and loses less (on faces with 44 rows per class, .964 vs. .929). "auto" is "effective" once
         labels have formed triplets, and "components" if only given triplets were learned.
-    scale : "auto" or None
-        "auto" divides X by one number, so that what the first triplets compare has a typical size (their pairs have a
+    scale : {"auto", "full", "diagonal", "scalar"} or None
+        "scalar" divides X by one number, so that what the first triplets compare has a typical size (their pairs have a
         mean squared distance of 2; for a similarity, their points have a mean squared norm of 64): C and margin then
-        work in any units.
+        work in any units. "full" whitens X before that, half-way: rows become X W, W = S^(-1/4) with S the shrunk
+        scatter of the differences between rows that should be near, so that learning starts at W W instead of the
+        identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "scalar".
+    guard : bool
+        After `fit` from labels, two halves of at most 800 rows judge how far the metrics follow what was learned
+        (`strength_`), and how far its local part (`local_share_`): each half by what the other one teaches. If labels
+        are noisy or few, this keeps the metrics near the start.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": unless given triplets are learned in
         a single pass). One iterate every 1,024 triplets enters it, so shorter streams read out the last one. `shared_`
@@ -48,6 +54,9 @@ TRIPLETS = """\
         For triplets from labels: how many nearest rows of the anchor's class, and at most how many of other classes.
     impostor_margin : float
         How much farther than the farthest target an impostor may be, in units of the mean squared distance.
+    least_impostors : int
+        Nearest rows of other classes that are impostors however far they are. With as many as `n_targets`, no class is
+        without a voice: an anchor without impostors could never resist what others do to the metric of its neighbors.
     n_epochs : int
         Passes of `fit` over the triplets.
     remine : bool
@@ -77,17 +86,19 @@ TRIPLETS = """\
 """
 
 ATTRIBUTES = """\
-    shared_ : (d, d) array, the last iterate of U in scaled units.
+    shared_ : (d, d) array, the last iterate of U in whitened, scaled units.
     local_ : (n_classes, d, d) array, the same for L of classes_[k]; empty for a global learner.
 """
 
 COUNTS = """\
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
+    whitener_ : what X is multiplied by before that: (d, d), (d,) or None; see `scale`.
+    strength_, local_share_ : what the guard chose, in [0, 1]; strength_ is 1 without a guard.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
     recent_loss_, long_run_loss_, drift_ : (n_classes,) arrays, drift signals: mean loss of the triplets of classes_[k]
         recently and in the long run, each before its own step, and their ratio; NaN for a class without triplets.
     mined_ : dict, after `fit` from labels: the number of anchors, how many of them formed no triplets because they were
-        alone in their class or had no impostor within the margin, and the number of triplets.
+        alone in their class or had no impostor, and the number of triplets.
 """
 
 REGIONS = """\
@@ -120,9 +131,12 @@ KERNEL_MATRICES = """\
         recomputed for each block, which is slower. Search keeps transformed items within the same limit.
     psd, project : "never", "auto"
         No effect: there is no matrix to project, and psd accepts no other value.
-    scale : "auto" or None
-        "auto" divides X by one number, so that rows of the first triplets have a mean squared distance of d, the number
-        of features: scikit-learn's default gamma = 1/d then gives typical rows the RBF value exp(-1), in any units.
+    guard : False
+        What was learned is always followed.
+    scale : "auto", "scalar" or None
+        "auto" and "scalar" divide X by one number, so that rows of the first triplets have a mean squared distance of
+        d, the number of features: scikit-learn's default gamma = 1/d then gives typical rows the RBF value exp(-1), in
+        any units.
         Kernel values are further multiplied by `gain_`, so that k(x, x) has mean 64 (squared distances: mean 2), as
         OASIS scales its rows. None uses X and the kernel as they are.
     average : "auto", True or False

@@ -74,7 +74,8 @@ class Learned:
         train, test = parts.rows(candidate.power, self.unit and not measure_of(self.learner).is_distance)
         begin = process_time()
         metric = self.fitted(parts, candidate, seed)
-        model = MetricKNeighborsClassifier(metric, n_neighbors=n_neighbors).fit(train, parts.labels)
+        model = MetricKNeighborsClassifier(metric, n_neighbors=n_neighbors, weights="uniform")
+        model.fit(train, parts.labels)
         fitted = process_time()
         found = model.predict(test)
         return Predicted(found, fitted - begin, process_time() - fitted)
@@ -131,7 +132,7 @@ class Neighborhood:
 
 
 def vote(train: Array, test: Array, labels: Array, n_neighbors: int, seconds: float) -> Predicted:
-    """The vote of the Euclidean neighbors, by the rule of `MetricKNeighborsClassifier`."""
+    """The uniform vote of the Euclidean neighbors, by the tie rule of `MetricKNeighborsClassifier`."""
     begin = process_time()
     near = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(train)
     ids = near.kneighbors(test, return_distance=False)

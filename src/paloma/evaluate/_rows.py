@@ -70,6 +70,6 @@ class Parts:
         return unit.transform(train), unit.transform(test)
 
     def _mined(self, power: float) -> Mined:
-        """The one triplet set of these rows, which every method shares."""
+        """The one triplet set of these rows, by the paper's rule, which every method shares."""
         codes = np.unique(self.labels, return_inverse=True)[1].astype(np.int32)
-        return mine(self.rows(power, False)[0], codes)
+        return mine(self.rows(power, False)[0], codes, least=0)

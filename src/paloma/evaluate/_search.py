@@ -121,11 +121,13 @@ def fit_shared(learner: Learner, X: Array, y: Array, mined: Mined) -> Learner:
 
     The passes are laid out one after the other, each in the order that `fit` would draw, and what `fit` reads out
     where labels form the triplets (averages, projection of the M_c) is asked for by name. A similarity learner gets
-    the triplets of the rows before `UnitRows`.
+    the triplets of the rows before `UnitRows`. As in the paper there is neither whitening beyond the recipe's, so that
+    scale="auto" is "scalar" here, nor a guard.
     """
     passes = np.concatenate(
         [mined.shuffled(rng) for rng in [settings_of(learner).generator()] for _ in range(learner.n_epochs)]
     )
     project = "effective" if learner.project == "auto" else learner.project
-    copy = clone(learner).set_params(n_epochs=1, average=learner.average is not False, project=project)
+    scale = "scalar" if learner.scale == "auto" else learner.scale
+    copy = clone(learner).set_params(n_epochs=1, average=learner.average is not False, project=project, scale=scale)
     return copy.fit(X, y, triplets=passes)

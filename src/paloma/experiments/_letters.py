@@ -74,7 +74,7 @@ def split(X: Array, y: Array, fraction: float, seed: int) -> Split:
 
 def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: Array) -> float:
     """3-NN accuracy on the queries under a fitted metric."""
-    model = MetricKNeighborsClassifier(metric, n_neighbors=N_NEIGHBORS).fit(rows, labels)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=N_NEIGHBORS, weights="uniform").fit(rows, labels)
     return float(model.score(queries, answers))
 
 

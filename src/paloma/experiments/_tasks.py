@@ -95,7 +95,7 @@ class _Prepared:
 
     def accuracy(self, metric: Any, n_queries: int | None = None) -> float:
         """3-NN accuracy on the test rows, or on the first of them."""
-        model = MetricKNeighborsClassifier(metric).fit(self.rows, self.parts.labels)
+        model = MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(self.rows, self.parts.labels)
         return float(model.score(self.queries[:n_queries], self.answers[:n_queries]))
 
     def at(self, candidate: Candidate) -> float:
@@ -111,7 +111,7 @@ def fig4(task: Task) -> dict[str, Any]:
     stream = np.concatenate([rng.permutation(mined.triplets) for _ in range(N_PASSES)])
     seen = stops(len(stream))
     learner = clone(prepared.method.learner).set_params(
-        average=True, project="effective", random_state=task["seed"], **prepared.candidate.parameters
+        average=True, project="effective", scale="scalar", random_state=task["seed"], **prepared.candidate.parameters
     )
     accuracies, losses, total = [], [], 0.0
     for chunk in np.split(stream, seen[:-1]):
@@ -147,11 +147,11 @@ def fig6(task: Task) -> dict[str, Any]:
         unit = UnitRows().fit(rows)
         rows, queries = unit.transform(rows), unit.transform(queries)
     clock = [process_time()]
-    mined = mine(rows, np.unique(labels, return_inverse=True)[1].astype(np.int32))
+    mined = mine(rows, np.unique(labels, return_inverse=True)[1].astype(np.int32), least=0)
     clock.append(process_time())
     metric = fit_shared(learner, rows, labels, mined)
     clock.append(process_time())
-    model = MetricKNeighborsClassifier(metric).fit(rows, labels)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(rows, labels)
     clock.append(process_time())
     accuracy = float(model.score(queries, y[test]))
     clock.append(process_time())

@@ -9,7 +9,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._search.voting import majority, vote_shares
+from .._search.voting import RULES, majority, vote_shares, vote_weights
 from .._typing import Array
 from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, settings_of
 from ..estimators.base import Learner
@@ -28,6 +28,10 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         unfitted one is cloned and fitted on the rows passed to `fit`.
     n_neighbors : int
         Number of neighbors that vote. A tie goes to the class of the nearest of the tied neighbors.
+    weights : {"uniform", "soft", "distance"}
+        What a neighbor's vote counts. "soft": for distances exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last
+        neighbor; for similarities 1 / r for the r-th of the first seven. "uniform": the same for all
+        (``n_neighbors=3, weights="uniform"`` is the paper's vote). "distance": 1 / d_r, for distances only.
 
     Examples
     --------
@@ -39,14 +43,15 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     0.97
     """
 
-    def __init__(self, metric: Any = None, *, n_neighbors: int = 3) -> None:
+    def __init__(self, metric: Any = None, *, n_neighbors: int = 3, weights: str = "uniform") -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
+        self.weights = weights
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the metric, unless it is already fitted, and keep the rows as candidates."""
         with check.unchanged_on_error(self):
-            check.check_count("n_neighbors", self.n_neighbors)
+            self._check_parameters()
             if y is None:
                 raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
             rows = check.check_rows(self, X, reset=True)
@@ -54,10 +59,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
                 raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier on a "
                                  "regression target with continuous values.")  # fmt: skip
-            if rows.shape[0] < self.n_neighbors:
-                raise ValueError(
-                    f"n_neighbors={self.n_neighbors} is more than the n_samples = {rows.shape[0]} rows of X."
-                )
+            self._check_enough(rows.shape[0], f"n_samples = {rows.shape[0]} rows of X")
             self.metric_ = self._fitted_metric(X, labels)
             learner = bare_learner(self.metric_)
             reader = reader_of(learner)
@@ -68,6 +70,14 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             self.classes_, self._numbers = np.unique(labels, return_inverse=True)
             self._items = self._placed(rows, labels)
         return self
+
+    def _check_parameters(self) -> None:
+        check.check_count("n_neighbors", self.n_neighbors)
+        check.check_word("weights", self.weights, RULES)
+
+    def _check_enough(self, n: int, what: str) -> None:
+        if n < self.n_neighbors:
+            raise ValueError(f"n_neighbors={self.n_neighbors} is more than the {what}.")
 
     def _placed(self, rows: Any, labels: Array) -> Any:
         """Rows under the metrics of their classes, as they are now."""
@@ -106,10 +116,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if settings_of(learner).semi.votes:
             labels = learner.transduce(rows, labels)
         self._row_numbers = np.flatnonzero(labels != learner.unlabeled)
-        if len(self._row_numbers) < self.n_neighbors:
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} is more than the {len(self._row_numbers)} labeled rows of X."
-            )
+        self._check_enough(len(self._row_numbers), f"{len(self._row_numbers)} labeled rows of X")
         return rows[self._row_numbers], labels[self._row_numbers]
 
     def __sklearn_tags__(self) -> Tags:
@@ -125,41 +132,53 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric).fit(X, y)
 
     def kneighbors(
-        self, Q: ArrayLike, n_neighbors: int | None = None, return_distance: bool = True
+        self, X: ArrayLike | None = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Array | tuple[Array, Array]:
         """Nearest rows of each query: distances (for a similarity learner: scores) and row numbers, nearest first.
 
         Numbers are those of the X of `fit`; ``labels_[np.searchsorted(row_numbers_, numbers)]`` are their labels.
+
+        X : queries; None: the rows that vote, each without itself.
+        n_neighbors : None is that of the classifier.
         """
         check_is_fitted(self)
-        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        n = self._items.X.shape[0] - (X is None)
+        k = n_neighbors
+        if k is None:
+            k = self.n_neighbors
         check.check_count("n_neighbors", k)
-        n = self._items.X.shape[0]
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
-        values, ids = self._search(Q, k)
+        if X is None:
+            values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
+        else:
+            values, ids = self._search(X, k)
         if self._row_numbers is not None:
             ids = self._row_numbers[ids]
         if not return_distance:
             return ids
         return measure_of(bare_learner(self.metric_)).visible(values), ids
 
-    def predict(self, Q: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> Array:
         """Class of each query by the vote of its neighbors."""
         check_is_fitted(self)
-        return self.classes_[majority(self._votes(Q))]
+        return self.classes_[majority(*self._votes(X))]
 
-    def _search(self, Q: ArrayLike, k: int) -> tuple[Array, Array]:
-        return self._items.search(check.check_queries(self, Q, self._items.X.dtype), k)
+    def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
+        return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
 
-    def _votes(self, Q: ArrayLike) -> Array:
-        check.check_count("n_neighbors", self.n_neighbors)
-        return self._numbers[self._search(Q, min(self.n_neighbors, len(self._numbers)))[1]]
+    def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
+        """Class numbers of the neighbors, and the weights of their votes."""
+        self._check_parameters()
+        values, ids = self._search(X, min(self.n_neighbors, len(self._numbers)))
+        is_distance = measure_of(bare_learner(self.metric_)).is_distance
+        return self._numbers[ids], vote_weights(self.weights, values, is_distance)
 
-    def predict_proba(self, Q: ArrayLike) -> Array:
-        """Share of each class among the neighbors; the predicted class stands out by 1e-9 if votes are tied."""
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Share of each class in the vote; the predicted class stands out by 1e-9 if votes are tied."""
         check_is_fitted(self)
-        return vote_shares(self._votes(Q), np.arange(len(self.classes_)))
+        numbers, weights = self._votes(X)
+        return vote_shares(numbers, np.arange(len(self.classes_)), weights)
 
 
 def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:

@@ -4,7 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.neighbors import NearestNeighbors
 
-from .._search.voting import majority
+from .. import _validation as check
+from .._search.voting import RULES, majority, vote_weights
 
 
 def euclidean_accuracy(
@@ -12,6 +13,7 @@ def euclidean_accuracy(
     y: ArrayLike,
     *,
     n_neighbors: int = 3,
+    weights: str = "uniform",
     items: ArrayLike | None = None,
     item_labels: ArrayLike | None = None,
 ) -> float:
@@ -21,6 +23,7 @@ def euclidean_accuracy(
     ----------
     X, y : rows and their labels.
     n_neighbors : number of neighbors that vote; a tie goes to the class of the nearest of the tied neighbors.
+    weights : {"uniform", "soft", "distance"}, what a neighbor's vote counts; see MetricKNeighborsClassifier.
     items, item_labels : the rows that vote; None: all of X but the row itself.
 
     Examples
@@ -31,8 +34,10 @@ def euclidean_accuracy(
     >>> print(f"{euclidean_accuracy(X, y):.2f}")
     0.96
     """
+    check.check_word("weights", weights, RULES)
     given = items is not None
     classes, numbers = np.unique(np.asarray(item_labels if given else y), return_inverse=True)
     search = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(items if given else X)
-    ids = search.kneighbors(X if given else None, return_distance=False)
-    return float((classes[majority(numbers[ids])] == np.asarray(y)).mean())
+    distances, ids = search.kneighbors(X if given else None)
+    voted = majority(numbers[ids], vote_weights(weights, distances**2, is_distance=True))
+    return float((classes[voted] == np.asarray(y)).mean())

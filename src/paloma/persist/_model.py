@@ -12,6 +12,7 @@ from .._training.drift import Drift
 from .._training.model import Model
 from .._training.reservoir import Reservoir
 from .._training.settings import Settings
+from .._training.whitening import on_whitened
 from ..exceptions import ModelFileError
 from ._clusters import REGIONS, regions_of, regions_state
 from ._flat import Reader, Writer
@@ -59,6 +60,10 @@ def model_schema(space: Schema) -> Schema:
         Field("labels", "labels", "k"),
         Field("random", "u8", "6"),
         Field("scale", "f8", "e", 1e-153, 1e153, optional=True),
+        Field("whitener", "f8", "d d", optional=True),
+        Field("column_whitener", "f8", "d", 1e-153, 1e153, optional=True),
+        Field("strength", "float", low=0.0, high=1.0),
+        Field("local_strength", "float", low=0.0, high=1.0),
         Field("threshold", "float", optional=True),
         Part("counts", COUNTS),
         Field("drift", "f8", "v<=k 6", 0.0),
@@ -72,7 +77,7 @@ def model_schema(space: Schema) -> Schema:
 def write_model(writer: Writer, model: Model, settings: Settings, d: int, where: str) -> dict[str, Any]:
     """JSON of a model, its arrays taken in. `settings` must know the features."""
     counts, reservoir, balance, regions = model.counts, model.reservoir, model.balance, model.regions
-    held = len(reservoir.codes)
+    held, whitener = len(reservoir.codes), model.whitener
     state = {
         "sparse": bool(model.sparse),
         "whole": bool(model.whole),
@@ -80,6 +85,10 @@ def write_model(writer: Writer, model: Model, settings: Settings, d: int, where:
         "labels": model.labels.labels,
         "random": generator_state(model.rng, f"{where}.random"),
         "scale": None if model.scale is None else np.atleast_1d(np.asarray(model.scale, np.float64)),
+        "whitener": None if whitener is None or whitener.ndim == 1 else whitener,
+        "column_whitener": None if whitener is None or whitener.ndim == 2 else whitener,
+        "strength": float(model.strength[0]),
+        "local_strength": float(model.strength[1]),
         "threshold": None if model.threshold is None else float(model.threshold),
         "counts": {entry.name: getattr(counts, entry.name) for entry in COUNTS.entries},
         "drift": model.drift.sums,
@@ -126,9 +135,12 @@ def _built(settings: Settings, state: dict[str, Any], d: int, dtype: Any) -> Mod
         scale = float(scale[0])
     labels = Labels(labels) if len(labels) else Labels()
     counts = Counts(n_classes=len(labels), **state["counts"])
+    whitener = state["column_whitener"] if state["whitener"] is None else state["whitener"]
+    space = on_whitened(settings.space, whitener)
     return Model(
         labels, generator_of(state["random"]), Reservoir(**state["reservoir"]), scale, state["whole"], state["sparse"],
-        settings.space.restore(settings.choice, state["space"], Kept(d, dtype, scale)), counts, state["from_labels"],
-        state["threshold"], None if regions is None else regions_of(settings.regions, settings.soft_regions, regions),
+        space.restore(settings.choice, state["space"], Kept(d, dtype, scale)), counts, whitener,
+        (state["strength"], state["local_strength"]), state["from_labels"], state["threshold"],
+        None if regions is None else regions_of(settings.regions, settings.soft_regions, regions),
         Drift(state["drift"]), None, None if balance is None else Balance(**balance),
     )  # fmt: skip

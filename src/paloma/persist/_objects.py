@@ -9,6 +9,7 @@ from sklearn.utils import get_tags
 
 from .. import _validation as check
 from .._core.fields import Field, Schema, Triple
+from .._search.voting import RULES
 from ..estimators import bare_learner, is_learner, parted, reader_of
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
@@ -69,7 +70,7 @@ def write_object(writer: Writer, value: Any, where: str) -> dict[str, Any]:
 
 
 def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: str) -> dict[str, Any]:
-    own = {"metric", "n_neighbors", "metric_", "classes_", "_numbers", "_items", "_row_numbers"}
+    own = {"metric", "n_neighbors", "weights", "metric_", "classes_", "_numbers", "_items", "_row_numbers"}
     refuse_unknown(vars(model), {*own, "n_features_in_", "feature_names_in_", *_COLUMNS}, where)
     rows, reader = kept_rows(model), reader_of(bare_learner(model.metric_))
     if rows is None:
@@ -86,6 +87,7 @@ def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: 
     return {
         "class": "MetricKNeighborsClassifier",
         "n_neighbors": int(model.n_neighbors),
+        "weights": str(model.weights),
         "metric": metric,
         "metric_": write_object(writer, model.metric_, f"{where}.metric_"),
         "attributes": write_attributes(writer, model, _COLUMNS, where),
@@ -161,7 +163,7 @@ def _read_part(reader: Reader, part: Any, where: str, depth: int) -> Any:
 
 
 def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> MetricKNeighborsClassifier:
-    entries = {"class", "n_neighbors", "metric", "metric_", "attributes", "features", "rows"}
+    entries = {"class", "n_neighbors", "weights", "metric", "metric_", "attributes", "features", "rows"}
     refuse_entries(node, entries, where)
     fitted = read_object(reader, node["metric_"], f"{where}.metric_", depth - 1)
     metric = fitted if node["metric"] == "fitted" else node["metric"]
@@ -169,7 +171,8 @@ def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> Metri
         metric = read_object(reader, metric, f"{where}.metric", depth - 1)
         bare_learner(metric)
     check.check_count("n_neighbors", node["n_neighbors"])
-    out = MetricKNeighborsClassifier(metric, n_neighbors=node["n_neighbors"])
+    check.check_word("weights", node["weights"], RULES)
+    out = MetricKNeighborsClassifier(metric, n_neighbors=node["n_neighbors"], weights=node["weights"])
     learner = bare_learner(fitted)
     view = reader_of(learner)
     raw = reader.raw(ROWS, node["rows"], f"{where}.rows")

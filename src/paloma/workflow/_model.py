@@ -36,7 +36,7 @@ def metric_of(model: Any) -> Any:
 
 
 def classifier_over(learner: Any, rows: Any, y: Any, n_neighbors: int | None) -> MetricKNeighborsClassifier:
-    settings = {} if n_neighbors is None else {"n_neighbors": n_neighbors}
+    settings: dict[str, Any] = {} if n_neighbors is None else {"n_neighbors": n_neighbors}
     return MetricKNeighborsClassifier(learner, **settings).fit(rows, y)
 
 

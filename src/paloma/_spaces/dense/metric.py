@@ -31,20 +31,24 @@ class DenseMetric:
 
     blend : how far the averaged iterates are moved toward the last ones; 1 reads the last ones.
     cone : what is made p.s.d., "components" (U and L_c), "effective" (M_c) or "" (nothing).
+    strength : (s, t), how far the read-out follows what was learned, and its local part (theory 22).
     """
 
-    def __init__(self, state: Matrices, locality: Locality, cone: str, blend: float, factor: float) -> None:
-        self._state, self._cone, self._blend = state, cone, blend
+    def __init__(
+        self, state: Matrices, locality: Locality, cone: str, blend: float, factor: float,
+        strength: tuple[float, float] = (1.0, 1.0),
+    ) -> None:  # fmt: skip
+        self._state, self._cone, self._blend, self._strength = state, cone, blend, strength
         self.locality, self.symmetric = locality, state.symmetric
         self.of_differences = state.symmetric
         self._square = state.start.dtype.type(factor * factor)
         self._matrices: dict[int, Array] = {}
 
     def resolve(self, codes: Array) -> Array:
-        """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
+        """Codes as this metric tells them apart: one code if nothing is local, UNSEEN for classes never updated."""
         if codes.ndim == 2:  # shares of regions
             return codes
-        if not self.locality.is_local:
+        if not self.locality.is_local or self._strength[1] == 0.0:
             return np.full(len(codes), SHARED, np.int32)
         return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
 
@@ -60,15 +64,23 @@ class DenseMetric:
         """q^T M q under the matrix all parts start from."""
         return products(Q @ (self._state.start * self._square), Q)
 
+    @property
+    def unseen(self) -> float:
+        """Share of the shared part in the metric of a class never updated; the rest is the start."""
+        s, t = self._strength
+        return self.locality.lam + (1.0 - t / s if s else 1.0) * self.locality.mu
+
     def _build(self, code: int) -> Array:
-        shared = self._component(None)
+        (s, t), start = self._strength, self._state.start
+        number, shared = start.dtype.type, self._component(None)
         if code == SHARED:
+            shared = shared if s == 1.0 else start + number(s) * (shared - start)
             return (project(shared) if self._cone == "effective" else shared) * self._square
-        lam, mu = (shared.dtype.type(v) for v in (self.locality.lam, self.locality.mu))
         if code == UNSEEN:
-            return lam * self.matrix(SHARED) + mu * self._square * self._state.start
-        local = self._component(code)
-        matrix = (lam * shared + mu * local) * self._square
+            return number(self.unseen) * self.matrix(SHARED) + number(1.0 - self.unseen) * self._square * start
+        lam, mu = self.locality.lam, self.locality.mu
+        matrix = number(s - t + t * lam) * shared + number(t * mu) * self._component(code)
+        matrix = (matrix if s == 1.0 else matrix + number(1.0 - s) * start) * self._square
         return project(matrix) if self._cone == "effective" else matrix
 
     def _component(self, code: int | None) -> Array:

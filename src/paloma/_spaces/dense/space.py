@@ -62,8 +62,10 @@ class DenseSpace(Space):
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> DenseMetric:
-        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor)
+    def readout(
+        self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
+    ) -> DenseMetric:
+        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
 
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         return self.matrices

@@ -23,6 +23,10 @@ class DiagonalMetric:
         self._square = state.start.dtype.type(factor * factor)
         self._diagonals: dict[int, Array] = {}
 
+    @property
+    def unseen(self) -> float:
+        return float(self.locality.lam)
+
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
         if not self.locality.is_local:

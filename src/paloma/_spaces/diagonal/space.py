@@ -54,7 +54,9 @@ class DiagonalSpace(Space):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> DiagonalMetric:
+    def readout(
+        self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
+    ) -> DiagonalMetric:
         return DiagonalMetric(self.weights, choice.locality, cone, blend, self.factor)
 
     def last(self, choice: Choice, n_classes: int) -> "LastIterates":
@@ -129,7 +131,12 @@ class Diagonal(Representation):
 
     @property
     def cannot(self) -> dict[str, str]:
-        return {"soft regions": "{who} gives each row one region and only supports soft_regions=False."}
+        return {
+            "soft regions": "{who} gives each row one region and only supports soft_regions=False.",
+            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "scale='full'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
+            "scale='diagonal'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
+        }
 
     @property
     def pairwise(self) -> bool:

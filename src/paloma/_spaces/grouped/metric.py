@@ -28,6 +28,10 @@ class GramMetric:
         self._factor = state.start.dtype.type(factor)
         self._factors: dict[int, Array] = {}
 
+    @property
+    def unseen(self) -> float:
+        return float(self.locality.lam)
+
     def resolve(self, codes: Array) -> Array:
         """As in `DenseMetric`."""
         if not self.locality.is_local:
@@ -98,6 +102,10 @@ class GroupedMetric:
     ) -> None:
         self.locality, self.d = members[0].locality, d
         self._members: list[tuple[Any, Array, float]] = list(zip(members, columns, weights.tolist(), strict=True))
+
+    @property
+    def unseen(self) -> float:
+        return float(self._members[0][0].unseen)
 
     def resolve(self, codes: Array) -> Array:
         """A class is told apart if one modality does."""

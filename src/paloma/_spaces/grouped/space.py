@@ -50,6 +50,9 @@ class Grouped(Representation):
         sentences = {
             "pairs": "{who} does not learn from pairs; pass triplets instead.",
             "regions": "{who} is local by class and only supports regions=None.",
+            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "scale='full'": "{who} scales each group by itself and only supports scale='auto', 'scalar' or None.",
+            "scale='diagonal'": "{who} scales each group by itself and only supports scale='auto', 'scalar' or None.",
         }
         if self.rank is not None:
             sentences["shards"] = "{who}: low-rank factors have no meaningful mean over shards; use rank=None."
@@ -207,11 +210,13 @@ class GroupedSpace(Space):
             out[np.ix_(columns, columns)] += block
         return out
 
-    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> GroupedMetric:
+    def readout(
+        self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
+    ) -> GroupedMetric:
         state, locality = self.state, choice.locality
         if state.rank is None:
             members: Any = [
-                DenseMetric(one, locality, cone, blend, factor)
+                DenseMetric(one, locality, cone, blend, factor, strength)
                 for one, factor in zip(state.states, state.factors, strict=True)
             ]
         else:

@@ -56,6 +56,9 @@ class Kernels(Representation):
             "pairs": "{who} does not learn from pairs; pass triplets instead.",
             "regions": "{who} is local by class and only supports regions=None.",
             "remine": "{who} does not support remine=True; pass triplets, or use remine=False.",
+            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "scale='full'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
+            "scale='diagonal'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
         }
         if self.precomputed:
             sentences["shards"] = (
@@ -178,7 +181,9 @@ class KernelSpace(Space):
         more: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
         return learn(choice, work, replace(stream), **more)
 
-    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> KernelMetric:
+    def readout(
+        self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
+    ) -> KernelMetric:
         return KernelMetric(self.state, choice.locality, self.hedge.weights, blend)
 
     def last(self, choice: Choice, n_classes: int) -> "Coefficients":

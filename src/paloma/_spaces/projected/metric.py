@@ -26,6 +26,10 @@ class LowRankMetric:
         self.of_differences = inner.symmetric
         self._square = basis.dtype.type(factor * factor)
 
+    @property
+    def unseen(self) -> float:
+        return self.inner.unseen
+
     def resolve(self, codes: Array) -> Array:
         return self.inner.resolve(codes)
 

@@ -43,6 +43,7 @@ class Projected(Representation):
     @property
     def cannot(self) -> dict[str, str]:
         return {
+            "scale='full'": "{who} never holds a d x d matrix; use scale='diagonal' or 'scalar'.",
             "soft regions": "{who} stores one code per pair in its journal and only supports soft_regions=False.",
         }
 
@@ -214,11 +215,14 @@ class ProjectedSpace(Space):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def readout(self, choice: Choice, counts: Counts, cone: str, blend: float) -> LowRankMetric:
+    def readout(
+        self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
+    ) -> LowRankMetric:
         axes = (choice.measure, choice.locality)
         basis = self.state.basis(*axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
         state = self.state.recover(basis, *axes, self.factor, blend)
-        return LowRankMetric(DenseMetric(state, choice.locality, cone, 1.0, self.factor), basis, self.factor)
+        inner = DenseMetric(state, choice.locality, cone, 1.0, self.factor, strength)
+        return LowRankMetric(inner, basis, self.factor)
 
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         refuse_dense(self.state.d)

@@ -1,0 +1,100 @@
+"""A metric on whitened rows, read in the units of X: rows are mapped, then the metric inside is asked (theory 21)."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._search.items import LocalItems
+from .._typing import Array, Rows
+from .._validation import read_only
+
+
+def whitened(X: Rows, whitener: Array | None) -> Rows:
+    """X W in the precision of X; a (d,) whitener scales columns, and CSR stays CSR. None: X itself."""
+    if whitener is None:
+        return X
+    W = whitener.astype(X.dtype, copy=False)
+    if sp.issparse(X):
+        return X.multiply(W).tocsr()
+    return read_only(X * W if W.ndim == 1 else X @ W)
+
+
+def conjugated(matrix: Array, whitener: Array) -> Array:
+    """W A W."""
+    W = whitener.astype(matrix.dtype, copy=False)
+    return W[:, None] * matrix * W if W.ndim == 1 else W @ matrix @ W
+
+
+class Whitened:
+    """The metric W M_c W, by asking `inner` for M_c on rows X W."""
+
+    def __init__(self, inner: Any, whitener: Array) -> None:
+        self.inner, self.whitener = inner, whitener
+        self.locality, self.symmetric, self.of_differences = inner.locality, inner.symmetric, inner.of_differences
+        self._matrices: dict[int, Array] = {}
+
+    def _inside(self, X: Rows) -> Rows:
+        return whitened(X, self.whitener)
+
+    @property
+    def unseen(self) -> float:
+        return float(self.inner.unseen)
+
+    def resolve(self, codes: Array) -> Array:
+        return self.inner.resolve(codes)
+
+    def matrix(self, code: int) -> Array:
+        """M of a resolved code, in the units of X."""
+        if code not in self._matrices:
+            self._matrices[code] = conjugated(self.inner.matrix(code), self.whitener)
+        return self._matrices[code]
+
+    def values(self, left: Rows, right: Rows, codes: Array) -> Array:
+        """Squared distances of differences, or similarities; float64."""
+        mapped = self._inside(left)
+        return self.inner.values(mapped, mapped if right is left else self._inside(right), codes)
+
+    def item_side(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        return self.inner.item_side(self._inside(X), codes)
+
+    def images(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
+        return self.inner.images(self._inside(X), codes)
+
+    def query_side(self, Q: Rows, codes: Array | None = None) -> tuple[Any, ...]:
+        return self.inner.query_side(self._inside(Q), codes)
+
+    def query_forms(self, Q: Rows, codes: Array) -> Array:
+        return self.inner.query_forms(self._inside(Q), codes)
+
+    def start_forms(self, Q: Rows) -> Array:
+        return self.inner.start_forms(self._inside(Q))
+
+    def items(self, X: Rows, codes: Array) -> LocalItems:
+        """Rows ready to be searched."""
+        return LocalItems(self, X, codes)
+
+    @property
+    def n_components(self) -> int:
+        """Rows of `components`."""
+        return int(self.inner.n_components)
+
+    def components(self) -> Array:
+        """Map whose Euclidean distances are those of the shared part: C W, C that of the metric inside."""
+        inside = self.inner.components()
+        W = self.whitener.astype(inside.dtype, copy=False)
+        return inside * W if W.ndim == 1 else inside @ W
+
+    def transform(self, X: Rows) -> Array:
+        """Rows whose Euclidean distances are those of the shared part."""
+        return self.inner.transform(self._inside(X))
+
+
+def widened(whitener: Array, d: int) -> Array:
+    """The same for more features, which it leaves as they are."""
+    more = d - len(whitener)
+    if whitener.ndim == 1:
+        return np.pad(whitener, (0, more), constant_values=1.0)
+    out = np.eye(d)
+    out[: len(whitener), : len(whitener)] = whitener
+    return out

@@ -1,0 +1,119 @@
+"""The guard: how far a read-out follows what was learned, judged on rows that the metric has not seen (theory 22).
+
+Values are linear in the metric, so the values of every read-out on the plane through start, shared and local,
+
+    M_c(s, t) = start + (s - t) (shared - start) + t (local_c - start),    0 <= t <= s <= 1,
+
+follow from three tables of values of the same pairs. s is the strength of learning, t / s the share of the local part;
+a global learner has s alone. Each point of a grid votes for the judged rows, and its score is the log of the share of
+the votes that the true class gets. The strength is the mean of all points that the best one does not beat by more than
+half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._core.locality import SHARED, UNSEEN
+from .._search.voting import vote_weights
+from .._typing import Array, Rows
+
+Strength = tuple[float, float]
+# The read-outs whose values span the plane: start, shared, local.
+CORNERS: tuple[Strength, ...] = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
+STEPS = (0.25, 0.5, 0.75, 1.0)
+GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
+LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
+# Rows that are judged by `fit`, cut in two halves: each is judged by a metric that the other one taught. So many rows,
+# these among them, may be their neighbors.
+MAX_ROWS, MAX_CANDIDATES = 800, 2000
+# Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
+N_PASSES = 1
+MAX_GROWTH = 32.0
+N_NEIGHBORS = 10
+# Standard errors by which a point may be behind the best one and still take part.
+TOLERANCE = 0.5
+# A true class without a vote counts as if it had this share.
+LEAST_SHARE = 0.05
+# Neighbors under each of the three metrics among which a mixed one looks for its own.
+N_SHORT = 20
+QUERY_TILE = 128
+
+
+def points_of(is_local: bool) -> Array:
+    """The grid of (s, t)."""
+    return LOCAL if is_local else GLOBAL
+
+
+def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
+    """Labeled rows at random, and for each its half, 0 or 1, or -1; None if a half has fewer than 2 classes."""
+    chosen = rng.permutation(np.flatnonzero(codes >= 0))[:MAX_CANDIDATES]
+    half = np.where(np.arange(len(chosen)) < MAX_ROWS, np.arange(len(chosen)) % 2, -1)
+    enough = all(len(np.unique(codes[chosen[half == part]])) > 1 for part in (0, 1))
+    return (chosen, half) if enough else None
+
+
+def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
+    """Scores of some of the rows X, each among all others, (n_points, n_rows).
+
+    metrics : the read-outs at the corners; without the last one if there is no local part. places : what decides the
+    metric of a row, its class unless there are regions. A class that the metric has not met is read as the shared part.
+    """
+    kinds = metrics[-1].resolve(places)
+    if kinds.ndim == 1:
+        kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
+    items, found = [metric.items(X, kinds) for metric in metrics], []
+    for a in range(0, len(rows), QUERY_TILE):
+        part = rows[a : a + QUERY_TILE]
+        tables = [each.all_values(X[part]) for each in items]
+        for table in tables:
+            table[np.arange(len(part)), part] = np.inf
+        values, ids = shortlist(tables)
+        values += values[-1:] * (len(CORNERS) - len(values))
+        found.append(scores(values, codes[ids] == codes[part][:, None], points, metrics[0].symmetric))
+    return np.concatenate(found, axis=1)
+
+
+def shortlist(tables: Sequence[Array], n_short: int = N_SHORT) -> tuple[list[Array], Array]:
+    """Candidates near under any of the tables (n_queries, n_items), small is near: their values in each, their numbers.
+
+    A candidate found twice stands once; the other place has the value infinity.
+    """
+    k = min(n_short, tables[0].shape[1])
+    ids = np.sort(np.concatenate([np.argpartition(t, k - 1, axis=1)[:, :k] for t in tables], axis=1), axis=1)
+    again = np.zeros(ids.shape, bool)
+    again[:, 1:] = ids[:, 1:] == ids[:, :-1]
+    values = [np.where(again, np.inf, np.take_along_axis(t, ids, 1).astype(np.float64)) for t in tables]
+    return values, ids
+
+
+def scores(values: Sequence[Array], alike: Array, points: Array, is_distance: bool, k: int = N_NEIGHBORS) -> Array:
+    """Log share of the votes for the true class, (n_points, n_queries).
+
+    values : of candidates under start, shared and local metrics, (n_queries, n_candidates) each. alike : whether a
+    candidate is of the query's class. Negative squared distances count as 0.
+    """
+    found = np.isfinite(values[0])
+    k = min(k, int(found.sum(axis=1).min()))
+    start, shared, local = (np.where(found, np.maximum(v, 0.0) if is_distance else v, 0.0) for v in values)
+    out = np.empty((len(points), len(start)))
+    for number, (s, t) in enumerate(points):
+        mixed = np.where(found, (1.0 - s) * start + (s - t) * shared + t * local, np.inf)
+        near = np.argpartition(mixed, k - 1, axis=1)[:, :k]
+        order = np.argsort(np.take_along_axis(mixed, near, 1), axis=1, kind="stable")
+        near = np.take_along_axis(near, order, 1)
+        weight = vote_weights("soft", np.take_along_axis(mixed, near, 1), is_distance)
+        share = (weight * np.take_along_axis(alike, near, 1)).sum(axis=1) / weight.sum(axis=1)
+        out[number] = np.log(share + LEAST_SHARE)
+    return out
+
+
+def strength(found: Array, points: Array) -> Strength:
+    """(s, t): the mean of the points level with the best one; found is (n_points, n_queries)."""
+    means = found.mean(axis=1)
+    best = int(means.argmax())
+    error = (found[best] - found).std(axis=1) / np.sqrt(found.shape[1])
+    level = means[best] - means <= TOLERANCE * error
+    s, t = points[level].mean(axis=0)
+    return float(s), float(t)

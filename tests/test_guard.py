@@ -1,0 +1,147 @@
+"""The guard: how far a read-out follows what was learned, judged on rows that the judged metric has not seen."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_wine
+
+import paloma
+from paloma import MetricKNeighborsClassifier
+from paloma._search.voting import vote_weights
+from paloma._training.guard import GLOBAL, LOCAL, scores, shortlist, strength
+from paloma.preprocessing import UnitRows
+
+OASIS, LOSL = (partial(kind, guard=True) for kind in (paloma.OASIS, paloma.LOSL))
+ODML, LODML, SLMOML = (
+    partial(kind, guard=True, scale="full", least_impostors=3) for kind in (paloma.ODML, paloma.LODML, paloma.SLMOML)
+)
+X, Y = load_wine(return_X_y=True)
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+GUARDED = [ODML, LODML, SLMOML, OASIS, LOSL]
+
+
+def ring(n, seed=0, d=20):
+    """A wide class around a narrow one."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    return rng.normal(size=(n, d)) * np.where(y == 0, 2.0, 1.0)[:, None] + 0.5 * y[:, None], y
+
+
+# --- the functions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_distance", [True, False])
+def test_scores_of_mixed_metrics_are_those_of_a_full_search(is_distance):
+    rng = np.random.default_rng(0)
+    tables = [rng.random((30, 200)) for _ in range(3)]
+    classes, own = rng.integers(0, 3, 200), rng.integers(0, 3, 30)
+    values, ids = shortlist(tables, n_short=200)
+    found = scores(values, classes[ids] == own[:, None], LOCAL, is_distance)
+    for (s, t), score in zip(LOCAL, found, strict=True):
+        mixed = (1 - s) * tables[0] + (s - t) * tables[1] + t * tables[2]
+        near = np.argsort(mixed, axis=1)[:, :10]
+        weight = vote_weights("soft", np.take_along_axis(mixed, near, 1), is_distance)
+        share = (weight * (classes[near] == own[:, None])).sum(axis=1) / weight.sum(axis=1)
+        assert score == pytest.approx(np.log(share + 0.05))
+
+
+def test_strength_follows_evidence():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(len(GLOBAL), 500))
+    assert strength(0.01 * noise - 10.0 * GLOBAL[:, :1], GLOBAL) == (0.0, 0.0)
+    assert strength(0.01 * noise + 10.0 * GLOBAL[:, :1], GLOBAL) == (1.0, 1.0)
+    assert strength(np.zeros((len(GLOBAL), 5)), GLOBAL) == (0.5, 0.5)
+    assert strength(np.zeros((len(LOCAL), 1)), LOCAL)[1] < 0.5
+
+
+# --- learners ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", GUARDED)
+def test_the_read_out_is_a_point_of_the_plane(kind):
+    model = kind(random_state=0, project="components").fit(X, Y)
+    plain = clone(model).set_params(guard=False).fit(X, Y)
+    assert plain.strength_ == 1.0
+    np.testing.assert_array_equal(model.shared_, plain.shared_)  # learning itself is untouched
+    s, share = model.strength_, model.local_share_
+    assert 0.0 <= s <= 1.0
+    assert 0.0 <= share <= 1.0
+    W = np.eye(13) if model.whitener_ is None else model.whitener_
+    start = W @ W / model.scale_**2
+    U = plain.metric_matrix()
+    np.testing.assert_allclose(model.metric_matrix(), start + s * (U - start), rtol=1e-9, atol=1e-9)
+    if kind in (LODML, LOSL):
+        t = s * share
+        for label in (0, 1, 2, "unseen"):
+            label = 7 if label == "unseen" else label
+            expected = start + (s - t) * (U - start) + t * (plain.metric_matrix(label) - start)
+            np.testing.assert_allclose(model.metric_matrix(label), expected, rtol=1e-9, atol=1e-9)
+        vectors = model.query_vectors(X[:9]) @ model.item_vectors(X, np.where(Y == 2, 7, Y)).T
+        values = model.pairwise_score(X[:9], X, np.where(Y == 2, 7, Y))
+        expected = values if kind is LOSL else -(values**2)
+        np.testing.assert_allclose(vectors, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_clean_rows_are_followed_and_noise_is_not():
+    clean = LODML(random_state=0).fit(*ring(800))
+    assert clean.strength_ > 0.7
+    assert clean.local_share_ > 0.7
+    rng = np.random.default_rng(1)
+    rows, noise = rng.normal(size=(800, 20)), rng.integers(0, 2, 800)
+    for kind in (ODML, LODML):
+        assert kind(random_state=0).fit(rows, noise).strength_ < 0.7
+
+
+def test_the_ring_is_learned():
+    rows, y = ring(3000)
+    model = MetricKNeighborsClassifier(LODML(random_state=0), n_neighbors=10, weights="soft").fit(rows[:1500], y[:1500])
+    assert model.score(rows[1500:], y[1500:]) >= 0.95
+
+
+def test_the_guard_is_the_same_each_time_and_leaves_the_model_s_randomness_alone():
+    one, other = (LODML(random_state=0).fit(X, Y) for _ in range(2))
+    assert one.strength_ == other.strength_
+    np.testing.assert_array_equal(one.metric_matrix(1), other.metric_matrix(1))
+    plain = LODML(random_state=0, guard=False).fit(X, Y)
+    for model in (one, plain):
+        model.partial_fit(X[:60], Y[:60])
+    np.testing.assert_array_equal(one.shared_, plain.shared_)
+
+
+def test_no_guard_without_labels_or_enough_of_them():
+    triplets = paloma.triplets.targets_impostors(X, Y, random_state=0)
+    assert LODML(random_state=0).fit(X, Y, triplets=triplets).strength_ == 1.0
+    assert LODML(random_state=0).fit(X[[0, 1, 100]], Y[[0, 1, 100]]).strength_ == 1.0
+
+
+@pytest.mark.parametrize("kind", [paloma.OKS, paloma.OMDML, paloma.DiagonalODML])
+def test_refused(kind):
+    with pytest.raises(ValueError, match="guard"):
+        kind(guard=True).fit(X, Y)
+    with pytest.raises(ValueError, match="guard"):
+        kind(guard="maybe").fit(X, Y)
+
+
+def test_projected_learners_can_be_guarded():
+    model = paloma.L2ODML(n_components=6, guard=True, random_state=0).fit(X, Y)
+    assert 0.0 <= model.strength_ <= 1.0
+    assert paloma.L2ODML(n_components=6, random_state=0).fit(X, Y).strength_ == 1.0
+
+
+def test_regions_and_rows_without_labels():
+    marked = np.where(np.arange(len(Y)) % 3 == 0, -1, Y)
+    assert 0.0 <= LODML(unlabeled=-1, random_state=0).fit(X, marked).strength_ <= 1.0
+    for soft in (False, True):
+        assert 0.0 <= LODML(regions=3, soft_regions=soft, random_state=0).fit(X, Y).strength_ <= 1.0
+    unit = UnitRows().fit_transform(X)
+    assert 0.0 <= LOSL(random_state=0).fit(unit, Y).strength_ <= 1.0
+
+
+def test_files_keep_the_strength(tmp_path):
+    model = LODML(random_state=0, init=np.cov(X.T) + np.eye(13)).fit(X, Y)
+    paloma.save(model, tmp_path / "model.paloma")
+    again = paloma.load(tmp_path / "model.paloma")
+    assert (again.strength_, again.local_share_) == (model.strength_, model.local_share_)
+    np.testing.assert_array_equal(again.metric_matrix(1), model.metric_matrix(1))

@@ -1,0 +1,199 @@
+"""Whitening, the matrix form of scale: the functions, and learners against rows that were mapped by hand."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.covariance import ledoit_wolf
+from sklearn.datasets import load_wine
+
+import paloma
+from paloma import LOSL, OASIS
+from paloma._training.whitening import diagonal_whitener, full_whitener, whitener_of
+
+ODML, LODML, SLMOML = (partial(kind, scale="full") for kind in (paloma.ODML, paloma.LODML, paloma.SLMOML))
+L2ODML = partial(paloma.L2ODML, scale="diagonal")
+X, Y = load_wine(return_X_y=True)
+X = (X - X.mean(axis=0)) / X.std(axis=0) * np.geomspace(1, 9, X.shape[1])
+Q = X[::7] + 0.1
+DENSE = [ODML, LODML, SLMOML]
+
+
+def made(kind, rows):
+    return kind(iter([rows]), *rows.shape)
+
+
+def scatter_pairs(triplets):
+    return np.unique(triplets[:, :2], axis=0)
+
+
+# --- the functions -------------------------------------------------------------------------------------------
+
+
+def test_whitening_takes_half_of_what_differs():
+    rows = np.random.default_rng(0).normal(size=(20_000, 3)) * (1.0, 4.0, 16.0)
+    W = made(full_whitener, rows)
+    assert np.allclose(W, W.T)
+    assert np.linalg.det(W) == pytest.approx(1.0)
+    assert (rows @ W).std(axis=0) / (rows @ W).std(axis=0)[0] == pytest.approx([1.0, 2.0, 4.0], rel=0.05)
+    assert made(diagonal_whitener, rows) == pytest.approx(np.diag(W), rel=0.05)
+    assert made(diagonal_whitener, sp.csr_matrix(rows)) == pytest.approx(made(diagonal_whitener, rows), rel=1e-12)
+
+
+def test_whitening_is_ledoit_wolf():
+    rows = np.random.default_rng(0).normal(size=(30, 12)) * np.geomspace(1, 9, 12)
+    values, vectors = np.linalg.eigh(ledoit_wolf(rows, assume_centered=True)[0])
+    expected = (vectors * values**-0.25) @ vectors.T
+    assert made(full_whitener, rows) == pytest.approx(expected / np.linalg.det(expected) ** (1 / 12))
+
+
+def test_few_differences_hardly_whiten():
+    rows = np.random.default_rng(0).normal(size=(3, 40)) * np.geomspace(1, 100, 40)
+    assert np.linalg.cond(made(full_whitener, rows)) < 10
+    assert made(full_whitener, np.zeros((3, 4))) is None
+    assert made(diagonal_whitener, np.zeros((3, 4))) is None
+    assert whitener_of("full", rows, np.empty((0, 2), int)) is None
+
+
+# --- learners ------------------------------------------------------------------------------------------------
+
+
+def agree(model, by_hand, W, labels=(None, 0, 1, 2)):
+    """`by_hand` learned rows X W."""
+    W = np.diag(W) if W.ndim == 1 else W
+    for label in labels:
+        expected = W @ by_hand.metric_matrix(label) @ W
+        np.testing.assert_allclose(model.metric_matrix(label), expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", ["full", "diagonal"])
+@pytest.mark.parametrize("kind", [*DENSE, LOSL, L2ODML])
+def test_given_triplets_are_learned_on_mapped_rows(kind, scale):
+    if kind is L2ODML and scale == "full":
+        pytest.skip("refused")
+    triplets = paloma.triplets.targets_impostors(X, Y, random_state=0)
+    pairs = scatter_pairs(triplets)
+    W = made(full_whitener if scale == "full" else diagonal_whitener, X[pairs[:, 0]] - X[pairs[:, 1]])
+    rows, queries = (X @ W, Q @ W) if W.ndim == 2 else (X * W, Q * W)
+    model = kind(scale=scale, random_state=0).fit(X, Y, triplets=triplets)
+    by_hand = kind(scale="scalar", random_state=0).fit(rows, Y, triplets=triplets)
+    np.testing.assert_allclose(model.whitener_, W, rtol=1e-10)
+    assert model.scale_ == pytest.approx(by_hand.scale_, rel=1e-10)
+    np.testing.assert_allclose(model.shared_, by_hand.shared_, rtol=1e-8, atol=1e-10)
+    agree(model, by_hand, W)
+    scores = model.pairwise_score(Q, X, Y)
+    np.testing.assert_allclose(scores, by_hand.pairwise_score(queries, rows, Y), rtol=1e-7, atol=1e-7)
+    vectors = model.query_vectors(Q) @ model.item_vectors(X, Y).T
+    np.testing.assert_allclose(vectors, by_hand.query_vectors(queries) @ by_hand.item_vectors(rows, Y).T, rtol=1e-6)
+    near = paloma.MetricKNeighborsClassifier(model).fit(X, Y).kneighbors(Q)
+    expected = paloma.MetricKNeighborsClassifier(by_hand).fit(rows, Y).kneighbors(queries)
+    np.testing.assert_allclose(near[0], expected[0], rtol=1e-7)
+    np.testing.assert_array_equal(near[1], expected[1])
+    if kind is not LOSL:
+        np.testing.assert_allclose(model.components_.T @ model.components_, model.metric_matrix(), rtol=1e-7, atol=1e-8)
+        between = np.linalg.norm(model.transform(X[:1]) - model.transform(X[1:2]))
+        assert between == pytest.approx(model.pair_distance([X[:2]])[0], rel=1e-8)
+
+
+@pytest.mark.parametrize("kind", DENSE)
+def test_labels_are_mined_again_in_mapped_rows(kind):
+    model = kind(random_state=0).fit(X, Y)
+    pairs = scatter_pairs(paloma.triplets.mine(X, Y.astype(np.int32)).triplets)
+    W = made(full_whitener, X[pairs[:, 0]] - X[pairs[:, 1]])
+    by_hand = kind(scale="scalar", random_state=0).fit(X @ W, Y)
+    np.testing.assert_allclose(model.whitener_, W, rtol=1e-10)
+    assert model.mined_ == by_hand.mined_
+    agree(model, by_hand, W)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+@pytest.mark.parametrize("remine", [False, True])
+def test_the_other_ways_to_train_use_mapped_rows(remine, early_stopping):
+    extra = {"random_state": 0, "remine": remine, "early_stopping": early_stopping, "n_epochs": 3}
+    model = LODML(**extra).fit(X, Y)
+    agree(model, LODML(scale="scalar", **extra).fit(X @ model.whitener_, Y), model.whitener_)
+
+
+def test_streams_fix_the_whitener_at_the_first_triplets():
+    parts = np.array_split(np.random.default_rng(0).permutation(len(X)), 6)
+    model = LODML(random_state=0)
+    for part in parts:
+        model.partial_fit(X[part], Y[part])
+    W = LODML(random_state=0).partial_fit(X[parts[0]], Y[parts[0]]).whitener_
+    np.testing.assert_array_equal(model.whitener_, W)
+    by_hand = LODML(scale="scalar", random_state=0)
+    for part in parts:
+        by_hand.partial_fit(X[part] @ W, Y[part])
+    agree(model, by_hand, W)
+
+
+def test_one_row_at_a_time_and_new_features():
+    from paloma.estimators import widen
+
+    model = LODML(random_state=0)
+    for k in range(40):
+        model.partial_fit(X[4 * k : 4 * k + 1], Y[4 * k : 4 * k + 1])
+    before = model.metric_matrix()
+    widen(model, 15)
+    after = model.metric_matrix()
+    np.testing.assert_allclose(after[:13, :13], before, rtol=1e-12)
+    np.testing.assert_allclose(after[13:, 13:], np.eye(2) / model.scale_**2, rtol=1e-12)
+    model.partial_fit(np.pad(X, ((0, 0), (0, 2)), constant_values=1.0), Y)
+
+
+def test_a_start_in_the_units_of_x():
+    init = np.cov(X.T) + np.eye(13)
+    model = LODML(init=init, C=1e-12, random_state=0).fit(X, Y)
+    assert model.whitener_ is not None
+    np.testing.assert_allclose(model.metric_matrix(), init, rtol=1e-6, atol=1e-6)
+
+
+def test_pairs_whiten_by_the_similar_ones():
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, len(X), (400, 2))
+    targets = np.where(Y[pairs[:, 0]] == Y[pairs[:, 1]], 1, -1)
+    model = ODML(random_state=0).fit(X, pairs=pairs, pair_targets=targets)
+    near = np.unique(pairs[targets > 0], axis=0)
+    W = made(full_whitener, X[near[:, 0]] - X[near[:, 1]])
+    np.testing.assert_allclose(model.whitener_, W, rtol=1e-10)
+    by_hand = ODML(scale="scalar", random_state=0).fit(X @ W, pairs=pairs, pair_targets=targets)
+    assert model.threshold_ == pytest.approx(by_hand.threshold_, rel=1e-9)
+    agree(model, by_hand, W, labels=(None,))
+
+
+def test_forms():
+    assert LODML(scale="scalar", random_state=0).fit(X, Y).whitener_ is None
+    assert LODML(scale=None, random_state=0).fit(X, Y).whitener_ is None
+    assert LODML(scale="diagonal", random_state=0).fit(X, Y).whitener_.shape == (13,)
+    for kind in (paloma.LODML, OASIS, LOSL, paloma.OKS, paloma.OMDML):
+        assert kind(random_state=0).fit(X, Y).whitener_ is None
+
+
+def test_sparse_rows_stay_sparse():
+    rows = sp.random(80, 30, 0.2, "csr", random_state=0)
+    y = np.arange(80) % 3
+    model = L2ODML(n_components=8, random_state=0).fit(rows, y)
+    dense = L2ODML(n_components=8, random_state=0).fit(rows.toarray(), y)
+    np.testing.assert_allclose(model.whitener_, dense.whitener_, rtol=1e-10)
+    np.testing.assert_allclose(model.metric_matrix(), dense.metric_matrix(), atol=1e-6)
+    with pytest.raises(ValueError, match="would fill sparse rows"):
+        OASIS(scale="full").fit(rows, y)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale"), [(L2ODML, "full"), (paloma.OKS, "full"), (paloma.OMDML, "diagonal"), (LODML, "matrix")]
+)
+def test_refused(kind, scale):
+    with pytest.raises(ValueError, match="scale"):
+        kind(scale=scale).fit(X, Y)
+
+
+def test_files_keep_the_whitener(tmp_path):
+    model = LODML(random_state=0).fit(X, Y)
+    paloma.save(model, tmp_path / "model.paloma")
+    again = paloma.load(tmp_path / "model.paloma")
+    np.testing.assert_array_equal(again.pairwise_score(Q, X, Y), model.pairwise_score(Q, X, Y))
+    for each in (model, again):
+        each.partial_fit(X[:50], Y[:50])
+    np.testing.assert_array_equal(again.metric_matrix(1), model.metric_matrix(1))
