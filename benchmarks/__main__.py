@@ -1,12 +1,22 @@
-"""``python -m benchmarks [name ...]``: run all benchmarks, or those named."""
+"""``python -m benchmarks [name ...] [--option ...]``: run all benchmarks but the slow ones, or those named.
+
+Options go to the benchmarks named.
+"""
 
 import importlib
 import sys
+from itertools import takewhile
 
 NAMES = (
     "learning", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
 )  # fmt: skip
+SLOW = ("quality",)
 
-for name in sys.argv[1:] or NAMES:
-    importlib.import_module(f"benchmarks.{name}").main()
+named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[1:]))
+options = sys.argv[1 + len(named) :]
+if unknown := sorted(set(named) - {*NAMES, *SLOW}):
+    sys.exit(f"benchmarks: unknown name {unknown[0]!r}; there are {', '.join((*NAMES, *SLOW))}.")
+for name in named or NAMES:
+    main = importlib.import_module(f"benchmarks.{name}").main
+    main(options) if options else main()

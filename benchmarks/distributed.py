@@ -43,7 +43,7 @@ def chunked(X: np.ndarray, y: np.ndarray, n_shards: int) -> tuple:
 
 
 def scored(metric, a, ya, b, yb) -> float:
-    return float(paloma.MetricKNeighborsClassifier(metric).fit(a, ya).score(b, yb))
+    return float(paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(a, ya).score(b, yb))
 
 
 def accuracy(names: list[str]) -> None:

@@ -42,7 +42,7 @@ def child(name: str, d: int) -> None:
     begin = time.perf_counter()
     metric = kind(n_epochs=1, random_state=0).fit(X, y, triplets=triplets)
     fitted = time.perf_counter()
-    model = paloma.MetricKNeighborsClassifier(metric).fit(X[:-500], y[:-500])
+    model = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(X[:-500], y[:-500])
     read = time.perf_counter()
     score = float(model.score(X[-500:], y[-500:]))
     times = [fitted - begin, read - fitted, time.perf_counter() - read]

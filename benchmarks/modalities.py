@@ -98,7 +98,7 @@ def measure(metric: Any, columns: slice, split: Split) -> tuple[float, float, An
     begin = time.perf_counter()
     metric.fit(X, split.y)
     seconds = time.perf_counter() - begin
-    model = paloma.MetricKNeighborsClassifier(metric).fit(X, split.y)
+    model = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(X, split.y)
     return float(model.score(Q, split.labels)), seconds, getattr(metric, "weights_", None)
 
 

@@ -38,7 +38,9 @@ def main() -> None:
             for rule, share in found:
                 metric = kind(step=rule, average=True, random_state=seed)
                 metric.fit(a, ya, triplets=flipped(triplets, share, seed))
-                found[rule, share].append(paloma.MetricKNeighborsClassifier(metric).fit(a, ya).score(b, yb))
+                found[rule, share].append(
+                    paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(a, ya).score(b, yb)
+                )
         for rule in RULES:
             means = [float(np.mean(found[rule, share])) for share in SHARES]
             costs = [f"{100 * (means[0] - m):.2f}" for m in means[1:]]

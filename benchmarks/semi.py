@@ -32,11 +32,17 @@ def one_draw(kind: type, name: str, seed: int, share: float, modes: list[str]) -
     found = {}
     for mode in modes:
         metric = kind(unlabeled=-1, semi=mode, random_state=seed)
-        knn = paloma.MetricKNeighborsClassifier(metric).fit(a, marked)
+        knn = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(a, marked)
         found[mode] = knn.score(b, yb)
-        alone = paloma.MetricKNeighborsClassifier(knn.metric_).fit(a[known], ya[known])
+        alone = paloma.MetricKNeighborsClassifier(knn.metric_, n_neighbors=3, weights="uniform").fit(
+            a[known], ya[known]
+        )
         found[f"{mode}, metric alone"] = alone.score(b, yb)
-    found["all labels"] = paloma.MetricKNeighborsClassifier(kind(random_state=seed)).fit(a, ya).score(b, yb)
+    found["all labels"] = (
+        paloma.MetricKNeighborsClassifier(kind(random_state=seed), n_neighbors=3, weights="uniform")
+        .fit(a, ya)
+        .score(b, yb)
+    )
     return found
 
 

@@ -52,7 +52,8 @@ def classes() -> None:
             model.partial_fit(a[part], ya[part])
             even.partial_fit(a[part], ya[part])
         seen, test = ya <= label, yb <= label
-        scores = [paloma.MetricKNeighborsClassifier(m).fit(a[seen], ya[seen]).score(b[test], yb[test])
+        vote = {"n_neighbors": 3, "weights": "uniform"}
+        scores = [paloma.MetricKNeighborsClassifier(m, **vote).fit(a[seen], ya[seen]).score(b[test], yb[test])
                   for m in (model, even, mixed, knew)]  # fmt: skip
         body.append([label + 1, int(seen.sum()), *scores, size_of(model), model._model.state.n_slots])
     _plot_classes(np.array(body, float))

