@@ -183,7 +183,7 @@ def test_neighbors_are_those_of_all_scores(measure):
     knn = paloma.MetricKNeighborsClassifier(model, n_neighbors=4).fit(IRIS[::2], LABELS[::2])
     scores = model.pairwise_score(IRIS[1::2], IRIS[::2], LABELS[::2])
     np.testing.assert_array_equal(knn.kneighbors(IRIS[1::2])[1], np.argsort(-scores, axis=1, kind="stable")[:, :4])
-    inside.whole(model).metric[1].cache = 0.0
+    inside.whole(model).metric[1][0].cache = 0.0
     again = paloma.MetricKNeighborsClassifier(model, n_neighbors=4).fit(IRIS[::2], LABELS[::2])
     np.testing.assert_array_equal(again.kneighbors(IRIS[1::2])[1], knn.kneighbors(IRIS[1::2])[1])
 
