@@ -373,3 +373,9 @@ def test_parameters_that_a_file_lacks_take_their_defaults(path):
     path.write_bytes(crafted.sealed(header, arrays))
     with pytest.raises(ModelFileError, match=r"LODML.model.counts.n_means is missing"):
         paloma.load(path)
+
+
+def test_a_kernel_classifier_over_equal_rows(path):
+    rows, labels = np.concatenate([X, X[:9]]), np.concatenate([Y, Y[:9]])
+    model = paloma.MetricKNeighborsClassifier(paloma.OKS(random_state=0)).fit(rows, labels)
+    np.testing.assert_array_equal(round_trip(model, path).predict(X), model.predict(X))

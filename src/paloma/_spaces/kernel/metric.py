@@ -206,7 +206,7 @@ class RepeatedItems:
     """
 
     def __init__(self, items: KernelItems, X: Array, place: Array) -> None:
-        self._items, self.X, self._place = items, X, place
+        self._items, self.X, self._place, self.metric = items, X, place, items.metric
         self._members = np.argsort(place, kind="stable")
         self._sizes = np.bincount(place)
         self._starts = np.cumsum(self._sizes) - self._sizes
