@@ -1,4 +1,4 @@
-"""Learning speed of LODML against the careful sequential NumPy twin of tests/reference.py."""
+"""Learning speed of LODML against the careful sequential NumPy twin of tests/twins/careful.py."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from paloma.triplets import targets_impostors
 from .timing import gemm_rate, seconds, table, threads, verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from reference import careful_run
+from twins.careful import careful_run
 
 # d, classes, dtype, triplets, triplets the twin runs, ratio asked for
 SETTINGS = [

@@ -1,4 +1,4 @@
-"""Learning speed of SLMOML against the careful sequential NumPy twins of tests/reference_logdet.py."""
+"""Learning speed of SLMOML against the careful sequential NumPy twins of tests/twins/logdet.py."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ from paloma.triplets import targets_impostors
 from .timing import seconds, table, threads, verdict
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from reference_logdet import careful_run
+from twins.logdet import careful_run
 
 # d, random triplets, triplets the twins run, ratio asked for
 SETTINGS = [(16, 200_000, 4_000, None), (200, 20_000, 600, 5), (1000, 4_000, 60, 5)]
