@@ -13,12 +13,12 @@ def merge_tile(tile, queries, others, best, ids):
     """
     scores, alpha, start, item_class, constant = tile
     table, own, query_class = queries
-    k, local = best.shape[1], table.shape[1] > 1
+    k, local = best.shape[1], int(table.shape[1] > 1)
     for q in range(scores.shape[0]):
         worst = best[q, k - 1]
         for i in range(scores.shape[1]):
             c = item_class[i]
-            value = alpha * scores[q, i] + table[q, c if local else 0] + constant[i]
+            value = alpha * scores[q, i] + table[q, c * local] + constant[i]
             if not value < worst or start + i == own[q]:
                 continue
             if others and c == query_class[q]:

@@ -7,6 +7,7 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 import reprlib
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +27,12 @@ from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._typing import Array
 from .docs import COMMON, REGIONS
+
+
+@cache
+def _parameters(kind: type[BaseEstimator]) -> tuple[str, ...]:
+    """Names of the parameters; scikit-learn inspects the constructor each time it is asked."""
+    return tuple(kind._get_param_names())
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -84,7 +91,7 @@ class Learner(BaseEstimator):
 
     def _settings(self) -> Settings:
         """`_choose`, done again only if a parameter was given another value: what learning goes by."""
-        now = [getattr(self, name) for name in self._get_param_names()]
+        now = [getattr(self, name) for name in _parameters(type(self))]
         kept = vars(self).get("_parsed")
         if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
             self._parsed = kept = (now, self._choose())
@@ -173,7 +180,7 @@ class Learner(BaseEstimator):
         return self
 
     def _structure(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
+        return {name: getattr(self, name) for name in _parameters(type(self)) if name in self._structural}
 
     def _refuse_restructuring(self, model: Model | None) -> None:
         """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
