@@ -6,6 +6,7 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 
 import reprlib
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -29,10 +30,12 @@ from .._typing import Array
 from .docs import COMMON, REGIONS
 
 
-@cache
-def _parameters(kind: type[BaseEstimator]) -> tuple[str, ...]:
+def _named(kind: Any) -> tuple[str, ...]:
     """Names of the parameters; scikit-learn inspects the constructor each time it is asked."""
     return tuple(kind._get_param_names())
+
+
+_parameters: Callable[[Any], tuple[str, ...]] = cache(_named)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
