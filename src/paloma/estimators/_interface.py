@@ -15,6 +15,7 @@ from .._spaces.projected import ProjectedSpace
 from .._training.model import Model
 from .._training.settings import Settings
 from .._typing import Array
+from ._alone import lock_of
 from .base import Learner
 
 
@@ -52,6 +53,11 @@ def bare_learner(metric: Any) -> Learner:
 def reader_of(learner: Learner) -> Reader:
     """What reads a fitted learner as it is now; NotFittedError before it has learned."""
     return learner._reader()
+
+
+def reading(learner: Learner) -> Any:
+    """A block in which the learner is read and does not learn in another thread."""
+    return lock_of(learner)
 
 
 def settings_of(learner: Learner) -> Settings:
