@@ -84,15 +84,17 @@ def measure_of(learner: Learner) -> Measure:
 
 def tallies_of(learner: Learner) -> dict[Any, Array]:
     """For each label, the triplets of its class so far, how many were ranked right, and the sum of their losses."""
-    labels = learner._model.labels
-    return dict(zip(labels.labels.tolist(), learner._model.drift.table(np.arange(len(labels)))[:, :3], strict=True))
+    with lock_of(learner):
+        labels, table = learner._model.labels, learner._model.drift.table
+        return dict(zip(labels.labels.tolist(), table(np.arange(len(labels)))[:, :3], strict=True))
 
 
 def widen(learner: Learner, d: int) -> None:
     """More features: 0 in every row so far, so that the metric is the identity there."""
     if not isinstance(learner.init, str):
         raise ValueError(f"{check.name_of(learner)} accepts new features only with init='identity'.")
-    learner._model, learner.n_features_in_ = learner._model.widened(d), d
+    with lock_of(learner):
+        learner._model, learner.n_features_in_ = learner._model.widened(d), d
 
 
 def projected(learner: Learner, rows: Array) -> Array:
