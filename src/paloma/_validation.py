@@ -23,7 +23,8 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        vars(estimator).clear()
+        for name in vars(estimator).keys() - before.keys():
+            del vars(estimator)[name]
         vars(estimator).update(before)
         raise
 

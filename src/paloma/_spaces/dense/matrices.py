@@ -48,6 +48,10 @@ class Matrices:
         known = (codes >= 0) & (codes < len(self.slots))
         return np.where(known, self.slots[np.where(known, codes, 0)], -1).astype(np.int32)
 
+    def own(self) -> Array:
+        """Whether each class code has a matrix of its own; the last entry stands for all codes beyond."""
+        return np.append(self.slots >= 0, False)
+
     def allocate(self, codes: Array) -> Array:
         """Give every class in `codes` a matrix of its own, at the start; returns the slots."""
         new = np.unique(codes[(codes >= 0) & (self.slots_of(codes) < 0)])

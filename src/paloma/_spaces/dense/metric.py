@@ -41,7 +41,7 @@ class DenseMetric:
         self._state, self._cone, self._blend, self._strength = state, cone, blend, strength
         self.locality, self.symmetric = locality, state.symmetric
         self.of_differences = state.symmetric
-        self._square = state.start.dtype.type(factor * factor)
+        self._square, self._own = state.start.dtype.type(factor * factor), state.own()
         self._matrices: dict[int, Array] = {}
 
     def resolve(self, codes: Array) -> Array:
@@ -50,7 +50,7 @@ class DenseMetric:
             return codes
         if not self.locality.is_local or self._strength[1] == 0.0:
             return np.full(len(codes), SHARED, np.int32)
-        return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
+        return resolved(codes, self._own)
 
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
@@ -102,6 +102,8 @@ class DenseMetric:
         """Factors of the items (here M_c x) whose products with `query_side` add up to q^T M_c x; and x^T M_c x."""
         if sp.issparse(X):
             distinct, blocks = np.unique(codes, return_inverse=True)
+            for code in distinct:
+                self.matrix(int(code))  # as it is now, though only queries will need it
             return (in_blocks(X, blocks, len(distinct)),), np.zeros(X.shape[0])
         return self.images(X, codes)
 
@@ -151,6 +153,11 @@ class DenseMetric:
         """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""
         forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
         return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
+
+
+def resolved(codes: Array, own: Array) -> Array:
+    """Codes with UNSEEN for classes without a matrix of their own; see `Matrices.own`."""
+    return np.where((codes < 0) | own[np.clip(codes, 0, len(own) - 1)], codes, UNSEEN).astype(np.int32)
 
 
 def groups(codes: Array) -> list[tuple[int, Array]]:
