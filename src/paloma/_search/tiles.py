@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
-from .._compiled.topk import merge_tile
+from .._compiled.topk import merge_columns, merge_tile
 from .._typing import Array
 
 Factors = tuple[Any, ...]
@@ -101,19 +101,20 @@ def mutual_nearest(items: Items, k: int) -> Array:
     tiles = [slice(a, min(a + ITEM_TILE, items.n)) for a in range(0, items.n, ITEM_TILE)]
     scratch, none = Scratch(), np.full(ITEM_TILE, -1, np.int64)
 
-    def merge(scores: Array, queries: slice, others: slice) -> None:
-        table = items.constants[queries, None]
-        tile = Tile(scores, items.alpha, others.start, items.classes[others], items.constants[others])
-        asking = Queries(table, none[: len(scores)], items.classes[queries])
-        merge_tile(tile, asking, True, best[queries], ids[queries])
+    def about(part: slice, scores: Array) -> tuple[Tile, Queries]:
+        """Items of a tile as what is found, and as those that ask."""
+        classes, constants = items.classes[part], items.constants[part]
+        tile = Tile(scores, items.alpha, part.start, classes, constants)
+        return tile, Queries(constants[:, None], none[: len(classes)], classes)
 
     for number, queries in enumerate(tiles):
         rows = items.rows(queries)
         for others in tiles[number:]:
             scores = product_of(rows, items.rows(others), scratch)
-            merge(scores, queries, others)
+            (found, asking), (more, asked) = about(queries, scores), about(others, scores)
+            merge_tile(more, asking, True, best[queries], ids[queries])
             if others is not queries:
-                merge(np.ascontiguousarray(scores.T), others, queries)
+                merge_columns(found, asked, best[others], ids[others])
     return ids
 
 

@@ -185,7 +185,7 @@ def _table(fits: Any) -> Any:
 _CHECKS = {
     "loss_": _checked(lambda value: type(value) is float),
     "n_iter_": _checked(lambda value: value is None or type(value) is int),
-    "mined_": _checked(_table(_number)),
+    "mined_": _checked(_table(lambda value: _number(value) or type(value) is str)),
     "rounds_": _checked(lambda value: isinstance(value, list) and all(map(_table(_number), value))),
     "columns_": _checked(_table(_names)),
     "_fit_of": _checked(_table(lambda _: True)),

@@ -183,7 +183,7 @@ class Matrices:
 
     def catch_up(self) -> None:
         """Apply what decay is pending."""
-        for slot in range(self.n_slots):
+        for slot in np.flatnonzero(self.pending[: self.n_slots] != 1.0).tolist():
             self._catch_up(slot)
 
     def _catch_up(self, slot: int) -> None:
@@ -219,12 +219,15 @@ class Matrices:
 
     def move_local(self, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch) -> None:
         """L_c -= sum_r weight_r phi_r over the pairs of class c, for pairs sorted by class."""
-        moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
-        self.allocate(np.array([code for code, _ in moved], np.int32))
-        for code, part in moved:
-            slot = self.slot(code)
+        for slot, part in self._moved(segments, weight):
             self._subtract(self.stack[slot], left[part], right[part], weight[part], scratch)
             self._stale.add(slot)
+
+    def _moved(self, segments: Segments, weight: Array) -> list[tuple[int, slice]]:
+        """Slots of the classes that a weighted sum of pairs moves, and their pairs."""
+        moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
+        slots = self.allocate(np.array([code for code, _ in moved], np.int32)).tolist()
+        return [(slot, part) for slot, (_, part) in zip(slots, moved, strict=True)]
 
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
@@ -277,11 +280,35 @@ class Matrices:
 
     def average(self, rate: float) -> None:
         """Move the averaged iterates toward the current ones; the first call with rate 1 starts them."""
+        self.average_shared(rate)
+        self._average_stack(rate)
+
+    def average_shared(self, rate: float) -> None:
+        """The same for U alone."""
+        move_toward(self._means()[0].reshape(-1), self.shared.reshape(-1), rate)
+
+    def average_local(
+        self, rate: float, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch
+    ) -> None:
+        """The same for the L alone, whose averages then move by -sum_r weight_r phi_r.
+
+        So all averages inside a block are taken at once, before its steps (theory 15 V): `weight` is the net step of a
+        pair times its share in them, `rate` what the first iterate of the block has in them.
+        """
+        moved = self._moved(segments, weight)
+        self._average_stack(rate)
+        for slot, part in moved:
+            self._subtract(self._means()[1][slot], left[part], right[part], weight[part], scratch)
+            self._stale.add(slot)
+
+    def _average_stack(self, rate: float) -> None:
         self.catch_up()
+        move_toward(self._means()[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
+
+    def _means(self) -> tuple[Array, Array]:
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
-        move_toward(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
-        move_toward(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
+        return self.mean
 
     def readout(self, code: int | None, blend: float) -> Array:
         """U (code None) or L of a class: the average moved toward the last iterate, which `blend` = 1 is."""
@@ -306,6 +333,18 @@ def _add_upper(matrix: Array, rows: Array, sign: float) -> None:
     for a in range(0, len(matrix), PANEL):
         panel = slice(a, a + PANEL)
         matrix[panel, a:] += matrix.dtype.type(sign) * (rows[:, panel].T @ rows[:, a:])
+
+
+def class_grams(rows: Array, segments: Segments, name: str, scratch: Scratch) -> Array:
+    """The Gram matrix of the rows of each class, one after another in one flat array."""
+    sizes = [(part.stop - part.start) ** 2 for code, part in segments if code >= 0]
+    flat, begin = scratch.take(name, (sum(sizes),), rows.dtype), 0
+    for code, part in segments:
+        if code >= 0:
+            n = part.stop - part.start
+            gram(rows[part], flat[begin : begin + n * n].reshape(n, n))
+            begin += n * n
+    return flat
 
 
 def gram(rows: Array, out: Array) -> Array:
