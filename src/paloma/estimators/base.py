@@ -7,6 +7,7 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 import reprlib
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -75,6 +76,12 @@ class Learner(BaseEstimator):
         super().__init_subclass__()
         if cls.__doc__:
             cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters; scikit-learn would read them off the signature each time."""
+        return super()._get_param_names()
 
     # -- the parts ---------------------------------------------------------------------------------------------------
 
