@@ -18,6 +18,8 @@ from .._typing import Array
 
 Factors = tuple[Any, ...]
 QUERY_TILE, ITEM_TILE = 1024, 1024
+# Few queries take more items at a time: the calls would cost more than the products.
+LARGE_TILE = 1 << 16
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 # Numbers that forming values directly may gather at a time, for the rows of both sides.
@@ -54,7 +56,10 @@ def product_of(queries: Factors, items: Factors, scratch: Scratch) -> Array:
             product = product.toarray() if sp.issparse(product) else np.asarray(product)
         else:
             product = scratch.take(f"product {k}", (len(q), len(x)), x.dtype)
-            np.matmul(q, x.T, out=product)
+            if len(q) == 1:
+                np.dot(x, q[0], out=product[0])
+            else:
+                np.matmul(q, x.T, out=product)
         total = product if total is None else np.add(total, product, out=total)
     return total
 
@@ -78,14 +83,14 @@ def nearest(
     ids = np.full((n_queries, k), -1, np.int64)
     own = np.full(n_queries, -1, np.int64) if own is None else own
     query_classes = np.zeros(n_queries, np.int32) if query_classes is None else query_classes
-    scratch = Scratch()
+    scratch, size = Scratch(), ITEM_TILE * max(1, min(QUERY_TILE // max(n_queries, 1), LARGE_TILE // ITEM_TILE))
     for a in range(0, n_queries, QUERY_TILE):
         part = slice(a, min(a + QUERY_TILE, n_queries))
         rows = queries(part)
         table = items.table(rows).astype(np.float64, copy=False)
         factors = items.sides(rows)
-        for start in range(0, items.n, ITEM_TILE):
-            stop = min(start + ITEM_TILE, items.n)
+        for start in range(0, items.n, size):
+            stop = min(start + size, items.n)
             scores = items.tile(factors, slice(start, stop), scratch)
             tile = Tile(scores, items.alpha, start, items.classes[start:stop], items.constants[start:stop])
             merge_tile(tile, Queries(table, own[part], query_classes[part]), others, best[part], ids[part])

@@ -234,7 +234,9 @@ class Trainer:
             kept[blocks[0][np.setdiff1d(anchors, learned)]] = False
         n = len(codes)
         search = f"blocks of {max(map(len, blocks)):,}"
-        with progress(f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n, settings.verbose > 0) as advance:
+        with progress(
+            f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n, settings.verbose > 0
+        ) as advance:
             for epoch in range(settings.n_epochs):
                 blocks = blocks_of(codes, self.model.rng) if epoch else blocks
                 total, counts = Tally(), Counter[str]()

@@ -88,6 +88,12 @@ class Learner(BaseEstimator):
         if cls.__doc__:
             cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters; scikit-learn would read them off the signature each time."""
+        return super()._get_param_names()
+
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     @abstractmethod

@@ -37,6 +37,7 @@ class Matrices:
         self.mean: tuple[Array, Array] | None = None
         self.pending = np.empty(0)  # a slot: decay of L toward the start that is still to be applied
         self._stale: set[int] = set()
+        self._averaged = False  # whether averages may have taken in half of a matrix
         self._deviating: list[int] = []
 
     # -- classes ---------------------------------------------------------------------------------------------
@@ -232,10 +233,11 @@ class Matrices:
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
         if self.symmetric:
-            for shared, stack in ((self.shared, self.stack), *((self.mean,) if self.mean else ())):
+            for shared, stack in ((self.shared, self.stack), *((self.mean,) if self.mean and self._averaged else ())):
                 for slot in self._stale:
                     mirror_upper(shared if slot < 0 else stack[slot])
         self._stale.clear()
+        self._averaged = False
 
     def _forms(self, matrix: Array, left: Array, right: Array, scratch: Scratch) -> Array:
         product = scratch.take("product", left.shape, left.dtype)
@@ -306,20 +308,28 @@ class Matrices:
         move_toward(self._means()[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
 
     def _means(self) -> tuple[Array, Array]:
+        self._averaged = True
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
         return self.mean
 
     def readout(self, code: int | None, blend: float) -> Array:
         """U (code None) or L of a class: the average moved toward the last iterate, which `blend` = 1 is."""
+        parts = self.blended(code, blend)
+        if len(parts) == 1:
+            return parts[0][1]
+        (_, mean), (_, last) = parts
+        return mean + last.dtype.type(blend) * (last - mean)
+
+    def blended(self, code: int | None, blend: float) -> list[tuple[float, Array]]:
+        """The same as a weighted sum."""
         slot = -1 if code is None else self.slot(code)
         if code is not None and slot < 0:
-            return self.start
+            return [(1.0, self.start)]
         last = self.shared if code is None else self.local(code)
         if self.mean is None or blend == 1.0:
-            return last
-        mean = self.mean[0] if code is None else self.mean[1][slot]
-        return mean + last.dtype.type(blend) * (last - mean)
+            return [(1.0, last)]
+        return [(1.0 - blend, self.mean[0] if code is None else self.mean[1][slot]), (blend, last)]
 
 
 def segments_of(codes: Array) -> Segments:
