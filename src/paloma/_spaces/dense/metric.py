@@ -71,21 +71,28 @@ class DenseMetric:
         return self.locality.lam + (1.0 - t / s if s else 1.0) * self.locality.mu
 
     def _build(self, code: int) -> Array:
+        """(1 - s) start + (s - t) shared + t local, each p.s.d. by itself: the plane of theory 22."""
         (s, t), start = self._strength, self._state.start
-        number, shared = start.dtype.type, self._component(None)
-        if code == SHARED:
-            shared = shared if s == 1.0 else start + number(s) * (shared - start)
-            return (project(shared) if self._cone == "effective" else shared) * self._square
+        number = start.dtype.type
         if code == UNSEEN:
             return number(self.unseen) * self.matrix(SHARED) + number(1.0 - self.unseen) * self._square * start
-        lam, mu = self.locality.lam, self.locality.mu
-        matrix = number(s - t + t * lam) * shared + number(t * mu) * self._component(code)
-        matrix = (matrix if s == 1.0 else matrix + number(1.0 - s) * start) * self._square
-        return project(matrix) if self._cone == "effective" else matrix
+        if code == SHARED:
+            t = 0.0
+        matrix = number(1.0 - s) * start if s < 1.0 else number(0.0)
+        if s > t:
+            matrix = matrix + number(s - t) * self._effective(self._component(None))
+        if t > 0.0:
+            lam, mu = self.locality.lam, self.locality.mu
+            local = number(lam) * self._component(None) + number(mu) * self._component(code)
+            matrix = matrix + number(t) * self._effective(local)
+        return matrix * self._square
 
     def _component(self, code: int | None) -> Array:
         matrix = self._state.readout(code, self._blend)
         return project(matrix) if self._cone == "components" else matrix
+
+    def _effective(self, matrix: Array) -> Array:
+        return project(matrix) if self._cone == "effective" else matrix
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""
