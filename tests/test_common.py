@@ -184,9 +184,10 @@ def test_transform_as_in_metric_learn(kind):
 def test_says_how_many_anchors_gave_no_triplets(kind):
     labels = Y.copy()
     labels[7] = 9
-    counts = kind(random_state=0).fit(X, labels).mined_
-    assert counts["anchors"] == len(X)
-    assert counts["alone"] == 1
-    assert counts["unopposed"] > 10
-    assert counts["triplets"] > 0
+    for least, opposed in (("auto", True), (0, False)):
+        counts = kind(random_state=0, least_impostors=least).fit(X, labels).mined_
+        assert counts["anchors"] == len(X)
+        assert counts["alone"] == 1
+        assert counts["unopposed"] == 0 if opposed else counts["unopposed"] > 10
+        assert counts["triplets"] > 0
     assert not hasattr(kind().fit(X, Y, triplets=[[0, 1, 60]]), "mined_")

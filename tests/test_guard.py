@@ -1,22 +1,16 @@
 """The guard: how far a read-out follows what was learned, judged on rows that the judged metric has not seen."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits, load_wine
 
 import paloma
-from paloma import MetricKNeighborsClassifier
+from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
 from paloma._search.voting import vote_weights
-from paloma._training.guard import GLOBAL, LOCAL, scores, shortlist, strength
+from paloma._training.guard import GLOBAL, LOCAL, due, scores, shortlist, strength
 from paloma.preprocessing import UnitRows
 
-OASIS, LOSL = (partial(kind, guard=True) for kind in (paloma.OASIS, paloma.LOSL))
-ODML, LODML, SLMOML = (
-    partial(kind, guard=True, scale="full", least_impostors=3) for kind in (paloma.ODML, paloma.LODML, paloma.SLMOML)
-)
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 GUARDED = [ODML, LODML, SLMOML, OASIS, LOSL]
@@ -54,6 +48,20 @@ def test_strength_follows_evidence():
     assert strength(0.01 * noise + 10.0 * GLOBAL[:, :1], GLOBAL) == (1.0, 1.0)
     assert strength(np.zeros((len(GLOBAL), 5)), GLOBAL) == (0.5, 0.5)
     assert strength(np.zeros((len(LOCAL), 1)), LOCAL)[1] < 0.5
+
+
+def test_streams_are_judged_at_every_quarter_more():
+    seen, n = [], 0
+    for _ in range(4000):
+        if due(n, n + 25):
+            seen.append(n + 25)
+        n += 25
+    assert seen[:2] == [25, 50]
+    steps = np.diff(seen) / seen[:-1]
+    assert steps[5:].max() < 0.5
+    assert len(seen) < 45
+    assert not due(100, 100)
+    assert not due(0, 0)
 
 
 # --- learners ------------------------------------------------------------------------------------------------
@@ -96,7 +104,7 @@ def test_clean_rows_are_followed_and_noise_is_not():
 
 def test_the_ring_is_learned():
     rows, y = ring(3000)
-    model = MetricKNeighborsClassifier(LODML(random_state=0), n_neighbors=10, weights="soft").fit(rows[:1500], y[:1500])
+    model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(rows[:1500], y[:1500])
     assert model.score(rows[1500:], y[1500:]) >= 0.95
 
 
@@ -145,3 +153,59 @@ def test_files_keep_the_strength(tmp_path):
     again = paloma.load(tmp_path / "model.paloma")
     assert (again.strength_, again.local_share_) == (model.strength_, model.local_share_)
     np.testing.assert_array_equal(again.metric_matrix(1), model.metric_matrix(1))
+
+
+# --- streams -------------------------------------------------------------------------------------------------
+
+
+def streamed(model, rows, y, size=40):
+    for a in range(0, len(rows), size):
+        model.partial_fit(rows[a : a + size], y[a : a + size])
+    return model
+
+
+def test_a_stream_is_followed_as_evidence_grows():
+    rows, y = ring(1200)
+    few, many = LODML(random_state=0).partial_fit(rows[:6], y[:6]), streamed(LODML(random_state=0), rows, y)
+    assert few.strength_ < 0.2
+    assert few.strength_ < many.strength_ <= 1.0
+    rng = np.random.default_rng(1)
+    noise = streamed(ODML(random_state=0), rng.normal(size=(800, 20)), rng.integers(0, 2, 800))
+    assert noise.strength_ < many.strength_
+
+
+@pytest.mark.parametrize("kind", GUARDED)
+def test_the_guard_of_a_stream_changes_the_read_out_alone(kind, tmp_path):
+    model, plain = (streamed(kind(random_state=0, guard=guard), X, Y) for guard in ("auto", False))
+    np.testing.assert_array_equal(model.shared_, plain.shared_)
+    assert plain.strength_ == 1.0
+    assert model.strength_ < 1.0
+    paloma.save(model, tmp_path / "model.paloma")
+    again = paloma.load(tmp_path / "model.paloma")
+    for one in (model, again):
+        streamed(one, X[::2], Y[::2])
+    assert (again.strength_, again.local_share_) == (model.strength_, model.local_share_)
+    np.testing.assert_array_equal(again.metric_matrix(), model.metric_matrix())
+
+
+def test_triplets_without_labels_and_plain_iterates_are_followed():
+    triplets = paloma.triplets.targets_impostors(X, Y, random_state=0)
+    assert ODML(random_state=0).partial_fit(X, triplets=triplets).strength_ == 1.0
+    assert LODML(random_state=0, scale=None).partial_fit(X, Y, triplets=triplets).strength_ == 1.0
+    assert LODML(random_state=0).partial_fit(X, Y, triplets=triplets).strength_ < 1.0
+
+
+@pytest.mark.parametrize("kind", [LOSL, OASIS, LODML, ODML])
+def test_a_stream_does_not_fall_below_its_start(kind):
+    digits, y = load_digits(return_X_y=True)
+    rows = UnitRows().fit_transform(digits) if kind in (LOSL, OASIS) else digits / 4.0
+    train, test = slice(0, 600), slice(600, None)
+    triplets = paloma.triplets.targets_impostors(rows[train], y[train], random_state=0)
+    start = kind(random_state=0, C=1e-12).partial_fit(rows[train], y[train], triplets=triplets)
+    model, found = kind(random_state=0), []
+    for chunk in np.split(triplets, [100, 300, 1000, 3000]):
+        model.partial_fit(rows[train], y[train], triplets=chunk)
+        found.append(MetricKNeighborsClassifier(model).fit(rows[train], y[train]).score(rows[test], y[test]))
+    first = MetricKNeighborsClassifier(start).fit(rows[train], y[train]).score(rows[test], y[test])
+    assert min(found) > first - 0.01
+    assert found[-1] > first - 0.003

@@ -251,6 +251,16 @@ def check_count(name: str, value: Any, low: int = 1) -> None:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
 
 
+def count_or_auto(name: str, value: Any, auto: int) -> int:
+    """An integer of at least 0, or what "auto" stands for."""
+    if isinstance(value, str) and value == "auto":
+        return auto
+    if isinstance(value, str):
+        raise ValueError(f"{name} must be 'auto' or an integer of at least 0, got {value!r}.")
+    check_count(name, value, 0)
+    return int(value)
+
+
 def check_between(name: str, value: Any, low: int, high: int) -> None:
     """An integer of at least `low` and at most `high`."""
     check_count(name, value, low)

@@ -28,3 +28,22 @@ def local_predict(measure, metrics, Q, X, y, k):
         most = max(votes.count(label) for label in votes)
         predicted.append(next(label for label in votes if votes.count(label) == most))
     return np.array(predicted)
+
+
+def local_shares(measure, metrics, Q, X, y, k, weights):
+    """Shares of the sorted labels in the vote of each query: "soft", "uniform" or "distance"."""
+    labels, shares = sorted(set(y)), []
+    for values, rows in zip(*local_neighbors(measure, metrics, Q, X, y, k), strict=True):
+        votes = dict.fromkeys(labels, 0.0)
+        for place, (value, row) in enumerate(zip(values, rows, strict=True)):
+            if weights == "uniform":
+                weight = 1.0
+            elif measure == "similarity":
+                weight = 1.0 / (place + 1) if place < 7 else 0.0
+            elif weights == "soft":
+                weight = np.exp(-value / (0.25 * values[-1]))
+            else:
+                weight = 1.0 / np.sqrt(value)
+            votes[y[row]] += weight
+        shares.append([votes[label] / sum(votes.values()) for label in labels])
+    return np.array(shares)

@@ -260,12 +260,16 @@ class Representation(ABC):
     linear : a step adds pair features to matrices in the space of X; then pairs are triplets with a null candidate, and
         rows may belong to regions.
     decays : what it holds can decay, so that learning may forget.
+    guarded : whether `fit` judges by default how far to follow what was learned (theory 22).
+    whitening : the form of the scale that suits it for distances: "full", "diagonal" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
     """
 
     linear: ClassVar[bool]
     decays: ClassVar[bool]
+    guarded: ClassVar[bool]
+    whitening: ClassVar[str]
 
     @property
     @abstractmethod

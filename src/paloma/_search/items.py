@@ -148,6 +148,14 @@ class LocalItems:
             left = right = left - right
         return self.metric.values(left, right, self.codes[ids])
 
+    def rough_values(self, Q: Any) -> Array:
+        """(n_queries, n_items) values as the product gives them: those that nearly cancel are off by rounding."""
+        rows, items = self._centered(self._like_items(Q)), self.items
+        values = items.alpha * product_of(self._sides(rows), self.mapped, Scratch())
+        values = values + items.table(rows)[:, items.classes] if self.metric.symmetric else values
+        values += items.constants
+        return values
+
     def all_values(self, Q: Any) -> Array:
         """(n_queries, n_items) values; those that nearly canceled are formed again directly."""
         Q = self._like_items(Q)

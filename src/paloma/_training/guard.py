@@ -10,6 +10,7 @@ the votes that the true class gets. The strength is the mean of all points that 
 half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,13 +28,17 @@ GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
 # Rows that are judged by `fit`, cut in two halves: each is judged by a metric that the other one taught. So many rows,
 # these among them, may be their neighbors.
-MAX_ROWS, MAX_CANDIDATES = 800, 2000
+MAX_ROWS, MAX_CANDIDATES = 800, 1000
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
+# A stream is judged by as many of the rows that it keeps, each among the others, whenever it has seen GROWTH times as
+# many triplets; n judged rows count n / (n + PRIOR). They were learned from, hence the larger tolerance.
+GROWTH = 1.25
+PRIOR = 50.0
 N_NEIGHBORS = 10
 # Standard errors by which a point may be behind the best one and still take part.
-TOLERANCE = 0.5
+TOLERANCE, STREAM_TOLERANCE = 0.5, 1.0
 # A true class without a vote counts as if it had this share.
 LEAST_SHARE = 0.05
 # Neighbors under each of the three metrics among which a mixed one looks for its own.
@@ -54,6 +59,21 @@ def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
     return (chosen, half) if enough else None
 
 
+def due(before: int, after: int) -> bool:
+    """Whether a stream that has seen so many triplets is to be judged: at about every power of GROWTH."""
+    return after > 0 and (before == 0 or int(np.log(before) / np.log(GROWTH)) < int(np.log(after) / np.log(GROWTH)))
+
+
+def spaced(codes: Array) -> tuple[Array, Array]:
+    """Labeled rows of a stream, and which of them are judged, both evenly spaced: no randomness is used up."""
+    chosen = _evenly(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
+    return chosen, _evenly(np.arange(len(chosen)), MAX_ROWS)
+
+
+def _evenly(numbers: Array, most: int) -> Array:
+    return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), most)).astype(np.intp)]
+
+
 def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
     """Scores of some of the rows X, each among all others, (n_points, n_rows).
 
@@ -63,10 +83,13 @@ def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: A
     kinds = metrics[-1].resolve(places)
     if kinds.ndim == 1:
         kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
-    items, found = [metric.items(X, kinds) for metric in metrics], []
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
+        items = [metric.items(X, kinds) for metric in metrics]
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        tables = [each.all_values(X[part]) for each in items]
+        tables = [each.rough_values(X[part]) for each in items]
         for table in tables:
             table[np.arange(len(part)), part] = np.inf
         values, ids = shortlist(tables)
@@ -109,11 +132,17 @@ def scores(values: Sequence[Array], alike: Array, points: Array, is_distance: bo
     return out
 
 
-def strength(found: Array, points: Array) -> Strength:
+def shrunk(strength: Strength, n: int) -> Strength:
+    """No evidence, no strength: (s, t) after n judged rows of a stream."""
+    share = n / (n + PRIOR)
+    return share * strength[0], share * strength[1]
+
+
+def strength(found: Array, points: Array, tolerance: float = TOLERANCE) -> Strength:
     """(s, t): the mean of the points level with the best one; found is (n_points, n_queries)."""
     means = found.mean(axis=1)
     best = int(means.argmax())
     error = (found[best] - found).std(axis=1) / np.sqrt(found.shape[1])
-    level = means[best] - means <= TOLERANCE * error
+    level = means[best] - means <= tolerance * error
     s, t = points[level].mean(axis=0)
     return float(s), float(t)

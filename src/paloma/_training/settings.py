@@ -13,7 +13,7 @@ from .._core.space import Representation
 from .._typing import Array, Rows
 from .mining import Mined, Near, in_blocks, mine_by, near
 from .semi import Semi
-from .whitening import whitener_of
+from .whitening import MAX_FULL, whitener_of
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,10 @@ class Settings:
         sparse = sp.issparse(X)
         if self.scale == "full" and sparse:
             raise ValueError(f"{self.who}: scale='full' would fill sparse rows; use 'diagonal', 'scalar' or 'auto'.")
-        return "scalar" if self.scale in ("auto", None) else self.scale
+        if self.scale != "auto":
+            return self.scale or "scalar"
+        form = self.space.whitening if self.choice.measure.is_distance else "scalar"
+        return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
 
     def whitener(self, X: Rows, triplets: Array | None) -> Array | None:
         """What X is multiplied by before it is scaled, from the first triplets; None: nothing."""
@@ -105,6 +108,10 @@ class Settings:
         """Whether labeled rows are too many to compare all with all, so that `fit` mines and learns by blocks."""
         return in_blocks(codes) and not self.space.pairwise
 
+    @property
+    def _sizes(self) -> tuple[int, int, float, int]:
+        return self.n_targets, self.n_impostors, self.impostor_margin, self.least_impostors
+
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Any = None) -> Mined:
         """Triplets from labels in mining rows; rows without a label take no part."""
         known = np.flatnonzero(codes >= 0)
@@ -112,26 +119,17 @@ class Settings:
         if distances is None:
             return self.near(X, codes, anchors).mined()
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        mined = mine_by(
-            distances,
-            codes[known],
-            self.n_targets,
-            self.n_impostors,
-            self.impostor_margin,
-            inside,
-            self.least_impostors,
-        )
+        mined = mine_by(distances, codes[known], *self._sizes, inside)
         mined.triplets = known[mined.triplets]
         return mined
 
     def near(self, X: Rows, codes: Array, anchors: Array | None = None) -> Near:
         """Targets and impostors of the labeled rows, or of `anchors` among them."""
-        sizes = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
-            return near(X, codes, *sizes, anchors, self.least_impostors)
+            return near(X, codes, *self._sizes, anchors)
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        return near(X[known], codes[known], *sizes, inside, self.least_impostors).renumbered(known)
+        return near(X[known], codes[known], *self._sizes, inside).renumbered(known)
 
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""

@@ -12,7 +12,7 @@ from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import Beginning
 from .._core.stream import Stream, Tally
-from .._progress import progress
+from .._progress import progress, reporting
 from .._reading.whitened import whitened
 from .._rows import stacked
 from .._typing import Array, Rows
@@ -99,7 +99,7 @@ class Trainer:
         else:
             inside = whitened(rows, model.whitener)
             settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
-        codes = settings.codes(labels, data.y)
+        codes, before = settings.codes(labels, data.y), model.counts.seen
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
         if data.given is None:
@@ -113,6 +113,8 @@ class Trainer:
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
+        if settings.guard and not model.whole and guard.due(before, model.counts.seen) and codes is not None:
+            self._judge_stream(*(model.reservoir.sample(rows) if data.given is None else (rows, codes)))
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 
@@ -344,6 +346,18 @@ class Trainer:
             found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
         model.strength, model.metric = guard.strength(np.concatenate(found, axis=1), points), None
 
+    def _judge_stream(self, X: Rows, codes: Array) -> None:
+        """Let rows that were learned from judge, each among the others: honest enough in a single pass."""
+        settings, model, (chosen, rows) = self.settings, self.model, guard.spaced(codes)
+        if len(np.unique(codes[chosen])) < 2:
+            return
+        X, codes = X[chosen], codes[chosen]
+        inside, places = whitened(X, model.whitener), model.places(X, codes)
+        points = guard.points_of(settings.choice.locality.is_local)
+        found = guard.judged(model.corners(settings), inside, codes, places, rows, points)
+        model.strength = guard.shrunk(guard.strength(found, points, guard.STREAM_TOLERANCE), len(rows))
+        model.metric = None
+
     def _taught(self, X: Rows, codes: Array, places: Array, n_rows: int, rng: np.random.Generator) -> Model:
         """A model of a few whitened rows, with the scale of this one; steps grow so that it moves as far in sum."""
         settings, model = self.settings, self.model
@@ -355,8 +369,9 @@ class Trainer:
         trainer = Trainer(replace(settings, choice=choice), half)
         mined = settings.mine(settings.mining_rows(X), codes)
         trainer._begin_space(X, mined.triplets)
-        for _ in range(guard.N_PASSES):
-            trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
+        with reporting(None):
+            for _ in range(guard.N_PASSES):
+                trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
         half.space.close()
         return half
 

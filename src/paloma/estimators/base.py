@@ -52,7 +52,7 @@ class Learner(BaseEstimator):
     psd: str | int = "never"
     project: str = "auto"
     scale: str | None = "auto"
-    guard: bool = False
+    guard: bool | str = "auto"
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
     unlabeled: Any = None
@@ -61,7 +61,7 @@ class Learner(BaseEstimator):
     n_targets: int = 3
     n_impostors: int = 10
     impostor_margin: float = 0.1
-    least_impostors: int = 0
+    least_impostors: int | str = "auto"
     n_epochs: int = 4
     remine: bool = False
     early_stopping: bool = False

@@ -122,6 +122,8 @@ class Dense(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = True
+    whitening: ClassVar[str] = "full"
 
     init: str | ArrayLike = "identity"
 

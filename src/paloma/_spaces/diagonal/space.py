@@ -126,6 +126,8 @@ class Diagonal(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     init: Any = "identity"
 
@@ -133,7 +135,7 @@ class Diagonal(Representation):
     def cannot(self) -> dict[str, str]:
         return {
             "soft regions": "{who} gives each row one region and only supports soft_regions=False.",
-            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
             "scale='full'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
             "scale='diagonal'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
         }

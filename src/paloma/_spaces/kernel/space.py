@@ -38,6 +38,8 @@ class Kernels(Representation):
 
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = False
+    guarded: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     kernels: Callable[[int], list[Kernel]]
     init: Any = "identity"
@@ -56,7 +58,7 @@ class Kernels(Representation):
             "pairs": "{who} does not learn from pairs; pass triplets instead.",
             "regions": "{who} is local by class and only supports regions=None.",
             "remine": "{who} does not support remine=True; pass triplets, or use remine=False.",
-            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
             "scale='full'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
             "scale='diagonal'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
         }

@@ -32,6 +32,8 @@ class Projected(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = False
+    whitening: ClassVar[str] = "diagonal"
 
     init: Any = "identity"
     n_components: int | str = "auto"
