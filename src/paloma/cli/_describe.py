@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from .._optional import optional
 from .._typing import Array
-from ..estimators import learner_of, measure_of
+from ..estimators import changed_parameters, learner_of, measure_of
 from ._models import last_step
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -25,7 +25,7 @@ def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
     return {
         "model": " > ".join(type(step).__name__ for _, step in model.steps) if before else type(model).__name__,
         "learner": type(learner).__name__,
-        "parameters": {k: v for k, v in learner.get_params(deep=False).items() if _differs(learner, k, v)},
+        "parameters": changed_parameters(learner),
         "classes": learner.classes_.tolist(),
         "n_features": learner.n_features_in_,
         "features": names,
@@ -45,11 +45,6 @@ def _names(model: Any, before: Pipeline | None, d: int) -> list[str]:
     if before is not None and known is not None:
         names = [str(name) for name in before.get_feature_names_out(np.array(names, object))]
     return names if len(names) == d else [f"x{k}" for k in range(d)]
-
-
-def _differs(learner: Any, name: str, value: Any) -> bool:
-    default = type(learner)().get_params(deep=False)[name]
-    return type(value) is not type(default) or not np.array_equal(value, default)
 
 
 def _matrices(learner: Any, names: list[str], n_classes: int, n_features: int) -> list[dict[str, Any]]:

@@ -50,6 +50,16 @@ def bare_learner(metric: Any) -> Learner:
     return learner
 
 
+def changed_parameters(learner: Learner) -> dict[str, Any]:
+    """The parameters of a learner that are not at their defaults."""
+    default = type(learner)().get_params(deep=False)
+
+    def differs(name: str, value: Any) -> bool:
+        return type(value) is not type(default[name]) or not np.array_equal(value, default[name])
+
+    return {name: value for name, value in learner.get_params(deep=False).items() if differs(name, value)}
+
+
 def reader_of(learner: Learner) -> Reader:
     """What reads a fitted learner as it is now; NotFittedError before it has learned."""
     return learner._reader()
