@@ -131,6 +131,7 @@ class Learner(BaseEstimator):
         pairs: ArrayLike | None = None,
         pair_targets: ArrayLike | None = None,
         triplet_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn from labels, triplets, or pairs, starting from scratch.
 
@@ -145,10 +146,13 @@ class Learner(BaseEstimator):
             shape (m, 2) if they have classes. The class of a pair is that of its second row.
         pair_targets : (m,) +1 for similar pairs, -1 for dissimilar ones.
         triplet_weight : (m,) multiplies C; only with triplets or pairs.
+        groups : (m,) who gave each triplet or pair, a user or a project; instead of y. Each group then has a metric of
+            its own on top of the shared one, M_g = lam U + mu L_g; `classes_` are the groups, and `group=` reads one. A
+            group that never spoke has lam U + mu times the start. Needs a learner with lam, such as LODML.
         """
         with check.unchanged_on_error(self):
             settings = self._settings()
-            data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight)
+            data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
                 raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
             trainer = Trainer(self._bound(settings), vars(self).get("_model"))
@@ -172,6 +176,7 @@ class Learner(BaseEstimator):
         pair_targets: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         triplet_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn from more rows, triplets, or pairs in one pass, continuing where learning stopped.
 
@@ -184,7 +189,7 @@ class Learner(BaseEstimator):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
             space = None if model is None else model.space
-            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight)
+            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if classes is not None:
                 classes = check.check_labels(self, classes, np.size(classes), "classes")
             trainer = Trainer(self._bound(settings), model)
@@ -259,16 +264,19 @@ class Learner(BaseEstimator):
     # -- reading -----------------------------------------------------------------------------------------------------
 
     @alone
-    def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+    def pair_score(
+        self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
+    ) -> Array:
         """Similarity of pairs, larger is more similar.
 
         Parameters
         ----------
         pairs : (n, 2, d) points (query, candidate), or (n, 2) row numbers of X.
         y : classes of the candidates; None uses only the shared part. Global learners ignore it.
+        group : instead of y, whose metric to use if the learner learned with `groups`.
         """
         reader = self._reader()
-        return reader.scores(reader.pair_values(pairs, y, X))
+        return reader.scores(reader.pair_values(pairs, of_group(y, group, len(pairs)), X))
 
     @alone
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
@@ -291,16 +299,20 @@ class Learner(BaseEstimator):
         return float(threshold)
 
     @alone
-    def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
-        """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
+    def pairwise_score(
+        self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None, *, group: Any = None
+    ) -> Array:  # fmt: skip
+        """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items, or all are read for a group."""
         reader = self._reader()
         rows = reader.rows(X)
-        codes = reader.candidates(rows, y)
+        codes = reader.candidates(rows, of_group(y, group, rows.shape[0]))
         return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
     @alone
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
+
+        If the learner learned with `groups`, the label is a group.
 
         With regions the label is the number of a region. A kernel learner has no matrix: TypeError.
         """
@@ -445,6 +457,15 @@ class Learner(BaseEstimator):
 
 def _brief(value: Any) -> str:
     return reprlib.repr(" ".join(repr(value).split()))[1:-1]
+
+
+def of_group(y: Any, group: Any, n: int) -> Any:
+    """Classes of n candidates: y, or this group for all of them."""
+    if group is None:
+        return y
+    if y is not None:
+        raise ValueError("Pass either y or group: a metric belongs to a class or to a group, not to both.")
+    return np.full(n, group)
 
 
 def _refuse_sparse(vectors: Any) -> None:

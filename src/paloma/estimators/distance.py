@@ -17,7 +17,7 @@ from .._spaces.projected import Projected, ProjectedSpace
 from .._training.settings import Settings
 from .._typing import Array
 from ._alone import alone
-from .base import Learner
+from .base import Learner, of_group
 from .parameters import parse, per_class
 
 
@@ -40,10 +40,15 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
     psd: str | int = "end"
 
     @alone
-    def pair_distance(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
-        """Distances of pairs (query, candidate), rooted and clipped at 0; y are the classes of the candidates."""
+    def pair_distance(
+        self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
+    ) -> Array:
+        """Distances of pairs (query, candidate), rooted and clipped at 0; y are the classes of the candidates.
+
+        With `group`, instead of y, distances under the metric of that group.
+        """
         reader = self._reader()
-        return reader.distances(reader.pair_values(pairs, y, X))
+        return reader.distances(reader.pair_values(pairs, of_group(y, group, len(pairs)), X))
 
     def get_mahalanobis_matrix(self) -> Array:
         """components_^T components_: the shared part made p.s.d., in the units of X."""

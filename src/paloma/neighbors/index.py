@@ -182,7 +182,7 @@ class MetricIndex:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def search(
-        self, Q: ArrayLike, k: int, *, rerank: str = "published", n_candidates: int | None = None
+        self, Q: ArrayLike, k: int, *, rerank: str = "published", n_candidates: int | None = None, group: Any = None
     ) -> tuple[Array, Array]:
         """The k nearest items of each query.
 
@@ -193,7 +193,10 @@ class MetricIndex:
         rerank : ``"published"``: the k nearest under the published metric. ``"live"``: candidates are found under the
             published metric and ranked exactly under the current one, so learning takes effect at once and nothing is
             rebuilt. A metric that learns in another thread is waited for.
-        n_candidates : for ``rerank="live"``; by default 3 k, at least k + 20. Use more as the index grows stale.
+        n_candidates : for ``rerank="live"`` and for `group`; by default 3 k, at least k + 20. Use more as the index
+            grows stale, or as groups differ from each other.
+        group : whose metric ranks, if the metric learned with `groups`: candidates are found as for everybody, and
+            ranked exactly under the group's metric.
 
         Returns
         -------
@@ -205,25 +208,28 @@ class MetricIndex:
         check_is_fitted(self._learner)
         n = _candidates(k) if n_candidates is None else n_candidates
         check.check_count("n_candidates", n, k)
-        return self._settled(self._prepared(Q), k, n if rerank == "live" else None)
+        wanted = None if rerank == "published" and group is None else n
+        return self._settled(self._prepared(Q), k, wanted, rerank == "live", group)
 
     def _prepared(self, X: Any) -> Any:
         """Rows as the learner sees them."""
         return X if self._before is None else self._before.transform(X)
 
-    def _settled(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
+    def _settled(
+        self, Q: Any, k: int, n_candidates: int | None, live: bool = True, group: Any = None
+    ) -> tuple[Array, Array]:
         """Search again if a database was changed in the meantime and what belongs to it is about to be published."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._found(Q, k, n_candidates)
+                return self._found(Q, k, n_candidates, live, group)
             except Superseded:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
 
-    def _found(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
-        """One attempt at what is published now; with candidates, ranked by the current metric."""
+    def _found(self, Q: Any, k: int, n_candidates: int | None, live: bool, group: Any) -> tuple[Array, Array]:
+        """One attempt at what is published now; with candidates, ranked by the current metric, or that of a group."""
         published = self._held(k)
         view, rows = published.view, published.view.queries(Q)
         if n_candidates is None:
@@ -231,8 +237,8 @@ class MetricIndex:
         else:
             places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
             with reading(self._learner):
-                live = View(reader_of(self._learner), view.shelf, view.center)
-                values, places = live.best_of(rows, places, k)
+                ranking = View(reader_of(self._learner), view.shelf, view.center) if live else view
+                values, places = (ranking if group is None else ranking.of_group(group)).best_of(rows, places, k)
         return view.reader.measure.visible(values), view.shelf.ids[places]
 
     def _held(self, k: int) -> Published:
