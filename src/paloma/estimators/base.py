@@ -8,6 +8,7 @@ import copy
 import reprlib
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -77,6 +78,12 @@ class Learner(BaseEstimator):
         super().__init_subclass__()
         if cls.__doc__:
             cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Read off the signature once: every call of a learner asks for them."""
+        return super()._get_param_names()
 
     # -- the parts ---------------------------------------------------------------------------------------------------
 
@@ -179,14 +186,14 @@ class Learner(BaseEstimator):
     def _structure(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
 
-    def _refuse_restructuring(self, model: Model | None) -> None:
+    def _refuse_restructuring(self, model: Model | None, verb: str = "continue") -> None:
         """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
         now = self._structure()
-        begun = now if model is None else vars(self).get("_begun", now)
+        begun = now if model is None else self._begun
         for name, value in now.items():
             if value is not begun[name] and not np.array_equal(value, begun[name]):
                 raise ValueError(
-                    f"{check.name_of(self)} cannot continue with another {name}: the model was begun with "
+                    f"{check.name_of(self)} cannot {verb} with another {name}: the model was begun with "
                     f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
                 )
         self._begun = begun
@@ -412,11 +419,6 @@ class Learner(BaseEstimator):
         with lock_of(self):
             out.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return out
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if self.__sklearn_is_fitted__():
-            self._begun = self._structure()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

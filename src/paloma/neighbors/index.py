@@ -224,16 +224,21 @@ class MetricIndex:
 
     def _found(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
         """One attempt at what is published now; with candidates, ranked by the current metric."""
-        published = self._held(k)
-        view, rows = published.view, published.view.queries(Q)
         if n_candidates is None:
-            values, places = published.engine.search(rows, k)
+            published = self._held(k)
+            values, places = published.engine.search(published.view.queries(Q), k)
         else:
-            places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
             with reading(self._learner):
-                live = View(reader_of(self._learner), view.shelf, view.center)
-                values, places = live.best_of(rows, places, k)
+                published = self._held(k)
+                values, places = self._ranked(published, published.view.queries(Q), k, n_candidates)
+        view = published.view
         return view.reader.measure.visible(values), view.shelf.ids[places]
+
+    def _ranked(self, published: Published, Q: Any, k: int, n_candidates: int) -> tuple[Array, Array]:
+        """The k best of the published candidates under the current metric."""
+        shelf = published.view.shelf
+        places = published.engine.candidates(Q, min(n_candidates, len(shelf)), k)
+        return View(reader_of(self._learner), shelf, published.view.center).best_of(Q, places, k)
 
     def _held(self, k: int) -> Published:
         published = self._published
