@@ -145,6 +145,44 @@ def test_labels_without_signal_that_leave_no_metric_are_told():
         model.fit(rows, y).predict(rows)
 
 
+@pytest.mark.parametrize("name", ["ODML", "LODML", "L2ODML", "OMDML", "DiagonalODML", "OKS", "OMKS"])
+def test_triplets_that_leave_no_metric_are_told_by_every_representation(name):
+    """The positive is always farther: what is p.s.d. becomes 0, and distances under kernels become negative."""
+    rows = np.arange(8.0)[:, None]
+    triplets = np.array([[a, a + 3, a + 1] for a in range(5)])
+    more = {"measure": "distance"} if name in ("OKS", "OMKS") else {}
+    more |= {"kernel": "linear"} if name == "OKS" else {"kernels": ["linear"]} if name == "OMKS" else {}
+    model = getattr(paloma, name)(random_state=0, C=50.0, average=False, **more).fit(rows, triplets=triplets)
+    with pytest.warns(RuntimeWarning, match="metric is 0.* smaller C"):
+        model.pairwise_score(rows[:2], rows)
+
+
+def test_a_diagonal_metric_of_very_many_features_as_a_function():
+    """`get_metric` wanted a dense matrix."""
+    d = 10_001
+    rows = RNG.normal(size=(12, d))
+    model = paloma.DiagonalODML(random_state=0).fit(rows, np.arange(12) % 3)
+    function = pickle.loads(pickle.dumps(model.get_metric()))
+    assert function(rows[0], rows[1]) == pytest.approx(model.pair_distance(rows[None, :2])[0])
+    assert function(rows[0], rows[1], squared=True) == pytest.approx(model.pair_distance(rows[None, :2])[0] ** 2)
+    with pytest.raises(ValueError, match="too large to build; pairwise_score, transform"):
+        model.components_  # noqa: B018
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+def test_kernels_that_take_no_read_only_rows(kernel):
+    rows = RNG.random((60, 4)) + Y[:, None]
+    model = paloma.OKS(kernel=kernel, scale=None, random_state=0).fit(rows, Y)
+    assert model.score(rows, Y) > 0.9
+
+
+def test_a_journal_of_rows_that_are_zero():
+    """Its span has no direction: compiled loops read beyond rows without coordinates."""
+    rows = np.vstack([np.zeros((3, 300)), RNG.normal(size=(3, 300))])
+    model = paloma.L2ODML(n_components=5, rank=2, scale=None).partial_fit(rows, triplets=[[0, 1, 2]])
+    assert model.pair_distance(rows[None, 3:5])[0] == pytest.approx(np.linalg.norm(rows[3] - rows[4]))
+
+
 # --- Ctrl-C -----------------------------------------------------------------------------------------------
 
 
