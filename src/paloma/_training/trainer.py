@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _validation as check
+from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import Beginning
@@ -403,6 +404,7 @@ class Trainer:
             weight = None if confidence is None else settings.semi.weights(triplets, confidence)
             stream = Stream(inside, triplets, model.places(pool, pool_codes), model.space.factor, weight)
             tally = self._pass(stream, averaging, pool_codes, quiet=settings.quiet(mined, pool_codes, anchors))
+        learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
 

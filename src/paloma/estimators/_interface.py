@@ -83,8 +83,14 @@ def model_of(learner: Learner) -> Model:
 def with_model(learner: Learner, model: Model, loss: float | None = None) -> Learner:
     """A copy of a learner that has learned this; `loss` is that of its last pass."""
     out = copy.copy(learner)
+    out._begun = out._structure()
     out._publish(model, loss)
     return out
+
+
+def refuse_restructured(learner: Learner) -> None:
+    """Refuse to save a model whose parameters were set to what it was not built from."""
+    learner._refuse_restructuring(learner._model, "be saved")
 
 
 def measure_of(learner: Learner) -> Measure:

@@ -7,7 +7,6 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 import copy
 import reprlib
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -30,14 +29,6 @@ from .._training.trainer import Trainer
 from .._typing import Array
 from ._alone import alone, lock_of
 from .docs import COMMON, REGIONS
-
-
-def _named(kind: Any) -> tuple[str, ...]:
-    """Names of the parameters; scikit-learn inspects the constructor each time it is asked."""
-    return tuple(kind._get_param_names())
-
-
-_parameters: Callable[[Any], tuple[str, ...]] = cache(_named)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -102,7 +93,7 @@ class Learner(BaseEstimator):
 
     def _settings(self) -> Settings:
         """`_choose`, done again only if a parameter was given another value: what learning goes by."""
-        now = [getattr(self, name) for name in _parameters(type(self))]
+        now = [getattr(self, name) for name in self._get_param_names()]
         kept = vars(self).get("_parsed")
         if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
             self._parsed = kept = (now, self._choose())
@@ -198,16 +189,16 @@ class Learner(BaseEstimator):
         return self
 
     def _structure(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _parameters(type(self)) if name in self._structural}
+        return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
 
-    def _refuse_restructuring(self, model: Model | None) -> None:
+    def _refuse_restructuring(self, model: Model | None, verb: str = "continue") -> None:
         """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
         now = self._structure()
-        begun = now if model is None else vars(self).get("_begun", now)
+        begun = now if model is None else self._begun
         for name, value in now.items():
             if value is not begun[name] and not np.array_equal(value, begun[name]):
                 raise ValueError(
-                    f"{check.name_of(self)} cannot continue with another {name}: the model was begun with "
+                    f"{check.name_of(self)} cannot {verb} with another {name}: the model was begun with "
                     f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
                 )
         self._begun = begun
@@ -440,11 +431,6 @@ class Learner(BaseEstimator):
         with lock_of(self):
             out.__setstate__(copy.deepcopy(self.__getstate__(), memo))
         return out
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if self.__sklearn_is_fitted__():
-            self._begun = self._structure()
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

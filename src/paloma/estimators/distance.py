@@ -22,13 +22,17 @@ from .parameters import parse, per_class
 
 
 class SharedMetric:
-    """Mahalanobis distance of two vectors under the shared part, independent of the learner and picklable."""
+    """Mahalanobis distance of two vectors under the shared part, independent of the learner and picklable.
+
+    components : the map, or its diagonal if it has nothing else.
+    """
 
     def __init__(self, components: Array) -> None:
         self.components = components
 
     def __call__(self, u: ArrayLike, v: ArrayLike, squared: bool = False) -> float:
-        difference = self.components @ (np.asarray(u) - np.asarray(v))
+        difference = np.asarray(u) - np.asarray(v)
+        difference = self.components * difference if self.components.ndim == 1 else self.components @ difference
         value = float(difference @ difference)
         return value if squared else float(np.sqrt(value))
 
@@ -185,6 +189,10 @@ class DiagonalODML(DistanceLearner):
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
         return cast(DiagonalMetric, self._reader().metric).diagonal(SHARED).copy()
+
+    def get_metric(self) -> Callable[..., float]:
+        """f(u, v, squared=False) under the shared part, for any number of features; picklable."""
+        return SharedMetric(np.sqrt(np.maximum(self.feature_weights_, 0.0)))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -230,16 +230,24 @@ class MetricIndex:
 
     def _found(self, Q: Any, k: int, n_candidates: int | None, live: bool, group: Any) -> tuple[Array, Array]:
         """One attempt at what is published now; with candidates, ranked by the current metric, or that of a group."""
-        published = self._held(k)
-        view, rows = published.view, published.view.queries(Q)
         if n_candidates is None:
-            values, places = published.engine.search(rows, k)
+            published = self._held(k)
+            values, places = published.engine.search(published.view.queries(Q), k)
         else:
-            places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
             with reading(self._learner):
-                ranking = View(reader_of(self._learner), view.shelf, view.center) if live else view
-                values, places = (ranking if group is None else ranking.of_group(group)).best_of(rows, places, k)
+                published = self._held(k)
+                values, places = self._ranked(published, published.view.queries(Q), k, n_candidates, live, group)
+        view = published.view
         return view.reader.measure.visible(values), view.shelf.ids[places]
+
+    def _ranked(
+        self, published: Published, Q: Any, k: int, n_candidates: int, live: bool, group: Any
+    ) -> tuple[Array, Array]:
+        """The k best of the published candidates under the current metric, or under that of a group."""
+        view = published.view
+        places = published.engine.candidates(Q, min(n_candidates, len(view.shelf)), k)
+        ranking = View(reader_of(self._learner), view.shelf, view.center) if live else view
+        return (ranking if group is None else ranking.of_group(group)).best_of(Q, places, k)
 
     def _held(self, k: int) -> Published:
         published = self._published

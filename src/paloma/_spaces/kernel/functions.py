@@ -17,6 +17,8 @@ from ..._validation import check_word
 
 PRECOMPUTED = "precomputed"
 NAMES = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
+# Whose loops in scikit-learn take no arrays that are read-only.
+WRITABLE = ("additive_chi2", "chi2")
 # Self-values k(x, x) come from the diagonals of small square tiles.
 DIAGONAL_TILE = 128
 # Triplets, spread over all, that the gain of a distance is taken from.
@@ -159,14 +161,19 @@ class Kernel:
     def name(self) -> str:
         return self.function if isinstance(self.function, str) else getattr(self.function, "__name__", "callable")
 
+    def _scaled(self, X: Array) -> Array:
+        if self.factor != 1.0:
+            return X * X.dtype.type(self.factor)
+        return X.copy() if isinstance(self.function, str) and self.function in WRITABLE else X
+
     def _raw(self, X: Array, points: Array) -> Array:
         if self.precomputed:
             return X[:, points]
         if not len(X) or not len(points):
             return np.empty((len(X), len(points)), X.dtype)
         same = X is points
-        left = X * X.dtype.type(self.factor) if self.factor != 1.0 else X
-        right = left if same else points * X.dtype.type(self.factor) if self.factor != 1.0 else points
+        left = self._scaled(X)
+        right = left if same else self._scaled(points)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.by_rows is False:
                 values = self.function(left, right, **self.params)
