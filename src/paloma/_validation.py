@@ -186,18 +186,19 @@ def check_targets(estimator: Any, targets: Any, n: int) -> Array:
     return array.astype(np.float64)
 
 
-def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
-    """One finite nonnegative weight per triplet, or None."""
+def check_weight(
+    estimator: Any, weight: Any, n: int, name: str = "triplet_weight", what: str = "triplets"
+) -> Array | None:
+    """One finite nonnegative weight for each of n triplets, or rows; or None."""
     if weight is None:
         return None
     array = np.asarray(weight, np.float64)
     if array.shape != (n,):
         raise ValueError(
-            f"{name_of(estimator)}: triplet_weight must have one value for each of the {n} triplets, "
-            f"got shape {array.shape}."
+            f"{name_of(estimator)}: {name} must have one value for each of the {n} {what}, got shape {array.shape}."
         )
     if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"{name_of(estimator)}: triplet_weight must be finite and not negative.")
+        raise ValueError(f"{name_of(estimator)}: {name} must be finite and not negative.")
     return array
 
 

@@ -34,6 +34,7 @@ def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
         "updates": int(learner.n_updates_),
         "loss": float(learner.loss_),
         "rows_kept": len(getattr(last_step(model), "labels_", ())),
+        "rows_streamed": getattr(last_step(model), "n_streamed_", 0),
         "parts": _matrices(learner, names, n_classes, n_features),
     }
 
@@ -88,7 +89,8 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"  classes     {len(found['classes'])}: {_few(found['classes'])}"
     yield f"  features    {found['n_features']}: {_few(found['features'])}; scale {found['scale']}"
     if found["rows_kept"]:
-        yield f"  rows        {found['rows_kept']:,}, for voting and search"
+        later = f", {found['rows_streamed']:,} of them from updates" if found["rows_streamed"] else ""
+        yield f"  rows        {found['rows_kept']:,}, for voting and search{later}"
     if not found["parts"]:
         return
     yield "  spectra in descending order; features of largest weight (diagonal of the metric, relative to its mean)"

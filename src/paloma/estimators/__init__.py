@@ -2,6 +2,7 @@
 
 from ._interface import Mark as Mark
 from ._interface import bare_learner as bare_learner
+from ._interface import changed_since as changed_since
 from ._interface import is_learner as is_learner
 from ._interface import learner_of as learner_of
 from ._interface import measure_of as measure_of

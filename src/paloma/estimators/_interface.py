@@ -59,6 +59,11 @@ def settings_of(learner: Learner) -> Settings:
     return learner._settings()
 
 
+def changed_since(learner: Learner) -> list[str]:
+    """Parameters that were given another value since the learner last learned, and that learning goes by."""
+    return learner._changed()
+
+
 def model_of(learner: Learner) -> Model:
     """What a learner has learned so far."""
     return learner._model

@@ -69,6 +69,8 @@ class Learner(BaseEstimator):
         "kernel_params", "kernels", "normalize", "combination", "delta", "budget", "when_full", "reservoir_size",
         "memory",
     })  # fmt: skip
+    # What decides how learning runs, and shows, but nothing about its result.
+    _immaterial: ClassVar[frozenset[str]] = frozenset({"verbose", "block_size", "n_jobs"})
     _sparse: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -140,6 +142,7 @@ class Learner(BaseEstimator):
                 self.mined_ = trainer.mined
             self.n_iter_ = trainer.n_iter
             self._publish(trainer.model, trainer.loss)
+            self._learned_with = self.get_params(deep=False)
         return self
 
     def partial_fit(
@@ -170,6 +173,7 @@ class Learner(BaseEstimator):
             trainer = Trainer(self._bound(settings), model)
             trainer.partial_fit(data, classes)
             self._publish(trainer.model, trainer.loss)
+            self._learned_with = self.get_params(deep=False)
         return self
 
     def _structure(self) -> dict[str, Any]:
@@ -180,12 +184,18 @@ class Learner(BaseEstimator):
         now = self._structure()
         begun = now if model is None else vars(self).get("_begun", now)
         for name, value in now.items():
-            if value is not begun[name] and not np.array_equal(value, begun[name]):
+            if _differ(value, begun[name]):
                 raise ValueError(
                     f"{check.name_of(self)} cannot continue with another {name}: the model was begun with "
                     f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
                 )
         self._begun = begun
+
+    def _changed(self) -> list[str]:
+        """Parameters with another value than when the model last learned."""
+        now = self.get_params(deep=False)
+        then = vars(self).get("_learned_with", now)
+        return [name for name in now if name not in self._immaterial and _differ(now[name], then[name])]
 
     def _bound(self, settings: Settings) -> Settings:
         """Settings that know the features, kept in place of those that do not."""
@@ -382,12 +392,13 @@ class Learner(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name != "_parsed"}
+        return {name: value for name, value in state.items() if name not in ("_parsed", "_learned_with")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if self.__sklearn_is_fitted__():
             self._begun = self._structure()
+            self._learned_with = self.get_params(deep=False)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -396,6 +407,10 @@ class Learner(BaseEstimator):
         kernel = getattr(self, "kernel", None)
         tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
         return tags
+
+
+def _differ(one: Any, two: Any) -> bool:
+    return one is not two and not np.array_equal(one, two)
 
 
 def _brief(value: Any) -> str:

@@ -1,0 +1,177 @@
+"""What a new user stumbles over: each test is one story that used to end badly."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
+
+import paloma
+from helpers.cli import NAMES, X, Y, run
+from paloma.cli._columns import Batch
+from paloma.cli._writers import write
+from paloma.neighbors._voters import in_random_order
+from paloma.workflow import train, update
+from same import assert_same
+
+NEW = Y == "red"
+
+
+def three_classes(seed=0, n=240):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    return rng.normal(size=(n, 4)) + 3 * np.eye(4)[y], y
+
+
+# -- rows of a stream vote ---------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_first_comes_by_update_is_predicted(tmp_path):
+    known, later, model = tmp_path / "known.csv", tmp_path / "later.csv", tmp_path / "model.paloma"
+    first, rest = np.flatnonzero(~NEW[:200]), np.arange(100, 250)
+    write(Batch(X[first], Y[first], NAMES), known, "label")
+    write(Batch(X[rest], Y[rest], NAMES), later, "label")
+    write(Batch(X[250:], Y[250:], NAMES), tmp_path / "test.csv", "label")
+    run("fit", known, "-o", model, "-q")
+    run("update", model, later, "-q")
+    predicted = np.array(run("predict", model, tmp_path / "test.csv").stdout.split())
+    assert (predicted[NEW[250:]] == "red").mean() > 0.6
+    shown = run("info", model).stdout
+    assert f"{len(first) + 150}, for voting and search, 150 of them from updates" in shown
+
+
+def test_a_classifier_learns_a_stream_as_its_metric_does():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0)).fit(rows[:100], y[:100])
+    metric = paloma.LODML(random_state=0).fit(rows[:100], y[:100])
+    for part in (slice(100, 150), slice(150, 240)):
+        assert model.partial_fit(rows[part], y[part]) is model
+        metric.partial_fit(rows[part], y[part])
+    assert_same(model.metric_, metric)
+    np.testing.assert_array_equal(model.row_numbers_, np.arange(240))
+    by_hand = paloma.MetricKNeighborsClassifier(metric).fit(rows, y)
+    for one, two in zip(model.kneighbors(rows + 0.1), by_hand.kneighbors(rows + 0.1), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_streamed_rows_are_bounded_per_class_and_a_fair_sample():
+    rows, y = three_classes(n=3000)
+    model = paloma.MetricKNeighborsClassifier(paloma.ODML(random_state=0), streamed_rows=40)
+    model.fit(rows[:60], y[:60])
+    whole = paloma.MetricKNeighborsClassifier(model.metric_, streamed_rows=40).fit(rows[:60], y[:60])
+    for a in range(60, 3000, 490):
+        model.partial_fit(rows[a : a + 490], y[a : a + 490])
+    assert model.n_streamed_ == 120
+    np.testing.assert_array_equal(model.row_numbers_[:60], np.arange(60))
+    np.testing.assert_array_equal(model.rows_, rows[model.row_numbers_])
+    np.testing.assert_array_equal(model.labels_, y[model.row_numbers_])
+    assert 1000 < model.row_numbers_[60:].mean() < 2000
+    frozen = paloma.MetricKNeighborsClassifier(FrozenEstimator(whole.metric_), streamed_rows=40)
+    frozen.fit(rows[:60], y[:60]).partial_fit(rows[60:], y[60:])
+    np.testing.assert_array_equal(frozen.row_numbers_, model.row_numbers_)  # batches do not matter
+    assert len(np.unique(in_random_order(np.arange(100_000)))) == 100_000
+    window = paloma.MetricKNeighborsClassifier(paloma.ODML(memory="window"), streamed_rows=5).fit(rows[:60], y[:60])
+    window.partial_fit(rows[60:], y[60:])
+    assert window.row_numbers_[60:].min() > 2900
+
+
+def test_a_classifier_that_begins_with_a_stream():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0))
+    model.partial_fit(rows[:1], y[:1], classes=[0, 1, 2])
+    assert model.predict_proba(rows[:2]).shape == (2, 3)
+    model.partial_fit(rows[1:150], y[1:150])
+    assert model.score(rows[150:], y[150:]) > 0.9
+    with pytest.raises(TypeError, match="classes so far are numbers"):
+        model.partial_fit(rows[:2], ["a", "b"])
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_a_file_keeps_streamed_rows_and_goes_on(tmp_path):
+    rows, y = three_classes()
+    model = train(paloma.LODML(random_state=0), rows[:100], y[:100])
+    model[-1].set_params(streamed_rows=20)
+    update(model, [(rows[100:180], y[100:180])], path=tmp_path / "model.paloma")
+    again = paloma.load(tmp_path / "model.paloma")
+    assert again[-1].n_streamed_ == model[-1].n_streamed_ > 40
+    for each in (model, again):
+        update(each, [(rows[180:], y[180:])])
+    assert_same(again, model)
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+
+
+def test_weights_of_rows_are_factors_of_their_votes(tmp_path):
+    rows, y = np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([0, 1, 1, 0])
+    metric = paloma.ODML(scale=None).fit(rows, y, triplets=[[0, 0, 0]])
+    model = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform")
+    assert model.fit(rows, y).predict([[0.9]])[0] == 1
+    assert model.fit(rows, y, sample_weight=[5, 1, 1, 1]).predict([[0.9]])[0] == 0
+    np.testing.assert_allclose(model.predict_proba([[0.9]]), [[5 / 7, 2 / 7]], atol=1e-8)
+    paloma.save(model, tmp_path / "model.paloma")
+    assert_same(paloma.load(tmp_path / "model.paloma"), model)
+    np.testing.assert_array_equal(model.fit(rows, y, sample_weight=[0, 1, 1, 1]).row_numbers_, [1, 2, 3])
+    with pytest.raises(ValueError, match="sample_weight must have one value for each of the 4 rows of X"):
+        model.fit(rows, y, sample_weight=[1, 2])
+
+
+def test_n_neighbors_are_compared_without_learning_again():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0), weights="soft").fit(rows[:150], y[:150])
+    seen = model.metric_.n_triplets_
+    found = model.neighbor_scores(rows[150:], y[150:], (1, 4, 9))
+    assert found == {k: model.set_params(n_neighbors=k).score(rows[150:], y[150:]) for k in (1, 4, 9)}
+    assert model.metric_.n_triplets_ == seen
+    with pytest.raises(ValueError, match="n_neighbors must be an integer of at most 150"):
+        model.neighbor_scores(rows[150:], y[150:], (1, 151))
+
+
+def test_a_stale_classifier_says_so():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0).fit(rows[:150], y[:150])).fit(rows, y)
+    assert model.updates_behind == 0
+    before = model.kneighbors(rows[:5])[0]
+    updates = model.metric_.n_updates_
+    model.metric_.partial_fit(rows[150:], y[150:])
+    assert model.updates_behind == model.metric_.n_updates_ - updates > 0
+    np.testing.assert_array_equal(model.kneighbors(rows[:5])[0], before)
+    assert model.refresh().updates_behind == 0
+
+
+def test_a_parameter_of_a_fitted_metric_takes_effect_at_the_next_fit():
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0).fit(rows, y)
+    model = paloma.MetricKNeighborsClassifier(metric)
+    assert model.fit(rows, y).metric_ is metric
+    model.set_params(metric__verbose=0, metric__block_size=7)
+    assert model.fit(rows, y).metric_ is metric
+    model.set_params(metric__C=0.5, metric__block_size="auto").fit(rows, y)
+    assert_same(model.metric_, paloma.LODML(C=0.5, random_state=0).fit(rows, y))
+    frozen = paloma.MetricKNeighborsClassifier(FrozenEstimator(metric))
+    with pytest.raises(ValueError, match="C of the frozen metric was changed since it learned"):
+        frozen.fit(rows, y)
+    metric.set_params(C=0.02)
+    assert frozen.fit(rows, y).metric_.estimator is metric
+
+
+def test_update_makes_the_same_kind_of_model_as_fit(files):
+    train_file, test_file, model = files
+    run("update", model, train_file, "-l", "LODML", "--batch", 60, "-q")
+    made = paloma.load(model)
+    assert [type(step).__name__ for step in made] == ["StandardScaler", "MetricKNeighborsClassifier"]
+    assert made.columns_ == {"features": NAMES, "label": "label"}
+    cuts = [0, 59, 119, 179, 200]  # the header is one of the first 60 lines
+    scaler = StandardScaler().fit(X[:119])
+    np.testing.assert_array_equal(made[0].mean_, scaler.mean_)
+    metric = paloma.LODML(random_state=0)
+    for a, b in pairwise(cuts):
+        metric.partial_fit(scaler.transform(X[a:b]), Y[a:b])
+    assert_same(made[-1].metric_, metric)
+    run("update", model, test_file, "-q")
+    assert "300, for voting and search, 300 of them from updates" in run("info", model).stdout
+    few = model.with_name("few.paloma")
+    run("update", few, "-l", "ODML", "-q", input="a,label\n1,x\n2,y\n3,x\n4,y\n")
+    assert len(paloma.load(few)[-1].labels_) == 4
+    bare = model.with_name("bare.paloma")
+    run("update", bare, train_file, "-l", "ODML", "-q", "--prepare", "none", "--metric-only")
+    assert type(paloma.load(bare)) is paloma.ODML
