@@ -175,3 +175,145 @@ def test_update_makes_the_same_kind_of_model_as_fit(files):
     bare = model.with_name("bare.paloma")
     run("update", bare, train_file, "-l", "ODML", "-q", "--prepare", "none", "--metric-only")
     assert type(paloma.load(bare)) is paloma.ODML
+
+
+# -- what a learner says of itself -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [paloma.LODML, paloma.LOSL, paloma.L2ODML, paloma.OKS])
+def test_the_score_of_a_learner_does_not_flatter(kind):
+    """Few rows vote for few: leave-one-out among 200 new rows knew more of them than a model of 40 rows can."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8, 600)
+    rows = rng.normal(size=(600, 6)) + 1.5 * rng.normal(size=(8, 6))[y]
+    metric = kind(random_state=0).fit(rows[:40], y[:40])
+    honest = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(rows[:40], y[:40])
+    assert metric.score(rows[40:], y[40:]) == pytest.approx(honest.score(rows[40:], y[40:]))
+    assert metric.leave_one_out_score(rows[40:], y[40:]) > honest.score(rows[40:], y[40:])
+    # a row that was learned from is not its own neighbor
+    assert metric.score(rows[:40], y[:40]) == pytest.approx(metric.leave_one_out_score(rows[:40], y[:40]))
+    bare = paloma.ODML().fit(rows, triplets=[[0, 1, 2]])
+    with pytest.raises(ValueError, match="remembers 0 labeled rows that could vote"):
+        bare.score(rows, y)
+
+
+def test_later_items_reuse_the_balance_of_the_first(tmp_path):
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0).fit(rows[:120], y[:120])
+    first = metric.item_vectors(rows[:100], y[:100], for_graph=True)
+    later = metric.item_vectors(0.5 * rows[100:], y[100:], for_graph=True)
+    np.testing.assert_array_equal(metric.item_vectors(rows[:100], y[:100], for_graph=True), first)
+    asked = metric.query_vectors(rows[:9], for_graph=True)
+    direct = -metric.pairwise_score(rows[:9], np.concatenate([rows[:100], 0.5 * rows[100:]]), y)
+    squares = np.square(asked[:, None] - np.concatenate([first, later])[None]).sum(axis=2)
+    np.testing.assert_array_equal(np.argsort(squares, axis=1)[:, :10], np.argsort(direct, axis=1)[:, :10])
+    paloma.save(metric, tmp_path / "metric.paloma")
+    again = paloma.load(tmp_path / "metric.paloma")
+    np.testing.assert_array_equal(again.item_vectors(rows[:100], y[:100], for_graph=True), first)
+    with pytest.warns(UserWarning, match="140 of 140 items are farther out"):
+        metric.item_vectors(100 * rows[100:], y[100:], for_graph=True)
+    metric.item_vectors(100 * rows[100:], y[100:], for_graph="new")
+    with pytest.raises(ValueError, match="for_graph must be one of True, False, 'new'"):
+        metric.item_vectors(rows, y, for_graph="old")
+
+
+def test_vectors_of_another_state_of_the_metric_are_told(tmp_path):
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0).fit(rows[:120], y[:120])
+    token = metric.state_token_
+    metric.item_vectors(rows, y, token=token)
+    paloma.save(metric, tmp_path / "metric.paloma")
+    assert paloma.load(tmp_path / "metric.paloma").state_token_ == token
+    metric.query_vectors(rows, token=token)
+    metric.partial_fit(rows[120:], y[120:])
+    for call in (metric.query_vectors, metric.item_vectors):
+        with pytest.raises(ValueError, match="made in another state of the metric"):
+            call(rows, token=token)
+    other = paloma.LODML(random_state=1).fit(rows[:120], y[:120])
+    assert len({token, metric.state_token_, other.state_token_}) == 3
+
+
+# -- an index from the first day on ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", paloma.estimators.__all__)
+def test_an_index_over_a_learner_that_has_not_learned_starts_at_its_initial_metric(name):
+    rows, y = three_classes()
+    index = paloma.MetricIndex(getattr(paloma, name)(random_state=0))
+    with pytest.raises(ValueError, match="The index is empty"):
+        index.search(rows[:1], k=1)
+    index.add(rows[:100], y[:100])
+    found = index.search(rows[100:], k=5)[1]
+    if hasattr(index.metric, "pair_distance"):
+        direct = np.square(rows[100:, None] - rows[None, :100]).sum(axis=2)
+        np.testing.assert_array_equal(found, np.argsort(direct, axis=1, kind="stable")[:, :5])
+    index.metric.partial_fit(rows[:100], y[:100])
+    assert index.refresh().search(rows[100:], k=5)[1].shape == found.shape
+
+
+def test_an_index_gives_back_what_was_added(tmp_path):
+    rows, y = three_classes()
+    model = train(paloma.ODML(random_state=0), rows, y, keep_rows=False)
+    index = paloma.MetricIndex(model)
+    index.add(rows[:3], y[:3], ids=["a", "b", "c"], payload=["first", {"title": "second"}, None])
+    index.add(rows[3:5], ids=["d", "e"])
+    np.testing.assert_allclose(index.vectors_of(["c", "a"]), model[0].transform(rows[[2, 0]]))
+    assert index.vectors_of([["a"], ["b"]]).shape == (2, 1, 4)
+    assert index.labels_of(["b", "d"]).tolist() == [y[1], None]
+    assert index.payload_of(["b", "e", "a"]).tolist() == [{"title": "second"}, None, "first"]
+    paloma.save(index.remove(["a"]), tmp_path / "index.paloma")
+    again = paloma.load(tmp_path / "index.paloma")
+    assert again.payload_of(again.ids).tolist() == [{"title": "second"}, None, None, None]
+    for bad, match in (([1], "one entry for each of the 2 rows"), ([1, {2}], "what JSON can hold")):
+        with pytest.raises((ValueError, TypeError), match=match):
+            index.add(rows[5:7], ids=["f", "g"], payload=bad)
+    with pytest.raises(ValueError, match="not in the index: 'a'"):
+        index.vectors_of(["a"])
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("kind", [paloma.LODML, paloma.ODML, paloma.LOSL, paloma.SLMOML, paloma.OKS])
+def test_feedback_is_obeyed_at_once_and_spares_the_rest(kind, fitted):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    rows = rng.normal(size=(400, 10)) + 1.7 * np.eye(10)[y]
+    metric = kind(random_state=0)
+    if fitted:
+        metric.fit(rows[:300], y[:300])
+    index = paloma.MetricIndex(metric)
+    index.add(rows[:300], y[:300])
+
+    def accuracy():
+        return (index.labels_of(index.search(rows[300:], 1)[1][:, 0]) == y[300:]).mean()
+
+    before, clicks = accuracy(), 0
+    for q in range(300, 400):  # the first item is of another class: click on the first one that is not
+        near = index.search(rows[q : q + 1], 10)[1][0]
+        right = near[index.labels_of(near) == y[q]]
+        if index.labels_of(near)[0] == y[q] or not len(right) or clicks == 5:
+            continue
+        assert index.feedback(rows[q], nearer=right[0], farther=near[0])
+        order = index.search(rows[q : q + 1], 300)[1][0].tolist()
+        assert order.index(right[0]) < order.index(near[0])
+        assert not index.feedback(rows[q], nearer=int(right[0]), farther=near[0])
+        clicks += 1
+    assert clicks == 5
+    assert index.updates_behind == 0
+    assert accuracy() > before - 0.05
+
+
+def test_feedback_that_cannot_be_obeyed_changes_nothing():
+    rows, y = three_classes()
+    index = paloma.MetricIndex(paloma.LODML(random_state=0).fit(rows, y))
+    index.add(rows, y)
+    token = index.metric.state_token_
+    with pytest.raises(ValueError, match="Nothing was changed"):
+        index.feedback(0, nearer=7, farther=0)
+    with pytest.raises(ValueError, match="not in the index: 999"):
+        index.feedback(0, nearer=999, farther=1)
+    with pytest.raises(ValueError, match="nearer must be the id of an item or a row"):
+        index.feedback(0, nearer=rows[:2], farther=1)
+    with pytest.raises(ValueError, match="index is empty"):
+        paloma.MetricIndex(paloma.LODML()).feedback(0, nearer=1, farther=2)
+    assert index.metric.state_token_ == token
+    assert index.updates_behind == 0

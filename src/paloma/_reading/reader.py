@@ -11,11 +11,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .. import _validation as check
 from .._core.locality import SHARED, Labels
 from .._core.measure import Measure
 from .._core.regions import Regions
+from .._rows import contents
 from .._search.voting import majority
 from .._typing import Array
 from .vectors import Balance, augmented_items, augmented_queries, extra_columns
@@ -147,13 +149,31 @@ class Reader:
         return float((positive > negative).mean()) if len(triplets) else 0.0
 
     def accuracy(self, rows: Any, y: Any, k: int = 3) -> float:
+        """Accuracy of k-NN among the rows that the learner remembers, or if only training rows are candidates, among
+        those; a row that is one of them is not its own neighbor."""
+        labels = check.check_labels(self.owner, y, rows.shape[0])
+        if self.training is not None:
+            return self._accuracy_among(*self.training, rows, labels, k)
+        kept, codes = self.remembered()
+        if len(codes) < 2:
+            raise ValueError(
+                f"{self.who}.score: the learner remembers {len(codes)} labeled rows that could vote, because it "
+                "learned without labels or on shards. Use leave_one_out_score(X, y), triplet_score, or "
+                "MetricKNeighborsClassifier(learner).fit(X, y)."
+            )
+        rows, numbers = check.of_kind(rows, sp.issparse(kept)), {row: i for i, row in enumerate(contents(kept))}
+        own = np.array([numbers.get(row, -1) for row in contents(rows)], np.int64)
+        _, ids = self.items(kept, self.places(kept, codes)).search(rows, min(k, len(codes) - 1), own=own)
+        return float((majority(codes[ids]) == self.codes(labels, len(labels))).mean())
+
+    def leave_one_out(self, rows: Any, y: Any, k: int = 3) -> float:
         """Accuracy of leave-one-out k-NN among these rows; or, if only training rows are candidates, among those."""
         labels = check.check_labels(self.owner, y, rows.shape[0])
         if self.training is not None:
             return self._accuracy_among(*self.training, rows, labels, k)
         n = rows.shape[0]
         if n < 2:
-            raise ValueError(f"{self.who}.score needs at least 2 rows, got {n}.")
+            raise ValueError(f"{self.who}.leave_one_out_score needs at least 2 rows, got {n}.")
         items = self.items(rows, self.candidates(rows, labels))
         numbers = np.unique(labels, return_inverse=True)[1]
         _, ids = items.search(rows, min(k, n - 1), own=np.arange(n))

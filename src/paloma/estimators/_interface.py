@@ -64,6 +64,16 @@ def changed_since(learner: Learner) -> list[str]:
     return learner._changed()
 
 
+def at_start(learner: Learner, rows: Any) -> Learner:
+    """A learner that is not fitted, at its initial metric for rows like these; it has learned nothing."""
+    return learner.partial_fit(rows, triplets=np.empty((0, 3), np.int64))
+
+
+def obey(learner: Learner, rows: Any, labels: list[Any], typical: Any) -> bool:
+    """Learn that the first of three rows is nearer to the second than to the third; False: it was. See `Trainer`."""
+    return learner._obey(rows, labels, typical)
+
+
 def model_of(learner: Learner) -> Model:
     """What a learner has learned so far."""
     return learner._model

@@ -5,7 +5,9 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 """
 
 import reprlib
+import warnings
 from abc import abstractmethod
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -176,6 +178,16 @@ class Learner(BaseEstimator):
             self._learned_with = self.get_params(deep=False)
         return self
 
+    def _obey(self, rows: Any, labels: list[Any], typical: Any) -> bool:
+        with whole_calls():
+            settings, model = self._learned()
+            trainer = Trainer(settings, deepcopy(model))
+            moved = trainer.obey(rows, labels, typical)
+            if moved:
+                learning_begins()
+                self._publish(trainer.model, None)
+        return moved
+
     def _structure(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
 
@@ -290,13 +302,24 @@ class Learner(BaseEstimator):
         return self._reader().matrix(label)
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Accuracy of leave-one-out 3-NN on these rows under the learned metrics.
+        """Accuracy of 3-NN on these rows, which should be new ones, under the learned metrics.
 
-        With a precomputed kernel, of 3-NN among the training rows: kernel values between other rows are unknown. A
-        training row is not its own neighbor.
+        The rows that the learner remembers vote, `reservoir_size` of each class: a MetricKNeighborsClassifier, in which
+        all rows vote, is usually somewhat better. A row is not its own neighbor, so that rows which were learned from
+        can be scored, though too well. With a precomputed kernel, all training rows vote. A learner that remembers no
+        labeled rows refuses; see `leave_one_out_score` and `triplet_score`.
         """
         reader = self._reader()
         return reader.accuracy(reader.rows(X), y)
+
+    def leave_one_out_score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy of 3-NN among these rows themselves, each without itself.
+
+        The vote is by other rows of X, so the figure depends on how many there are, and is not the accuracy on new rows
+        of a classifier that was fitted on other ones. With a precomputed kernel, the training rows vote.
+        """
+        reader = self._reader()
+        return reader.leave_one_out(reader.rows(X), y)
 
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
@@ -308,13 +331,32 @@ class Learner(BaseEstimator):
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 
-    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
+    @property
+    def state_token_(self) -> str:
+        """A digest of everything that search vectors depend on: the same as long as nothing more is learned, also after
+        `paloma.save` and `load`. Keep it with vectors that are stored elsewhere, see `query_vectors`."""
+        settings, model = self._learned()
+        return model.token(settings)
+
+    def _check_token(self, token: str | None) -> None:
+        now = None if token is None else self.state_token_
+        if token != now:
+            raise ValueError(
+                f"{check.name_of(self)}: these search vectors were made in another state of the metric ({token}, now "
+                f"{now}): it has learned since, or is another one. Make all item vectors again, or load the model that "
+                "they were made with."
+            )
+
+    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False, token: str | None = None) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
 
-        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the last ``item_vectors(...,
-        for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search vectors:
-        TypeError.
+        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the first ``item_vectors(
+        ..., for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search
+        vectors: TypeError.
+
+        token : `state_token_` as it was when the items' vectors were made; if the metric has learned since, ValueError.
         """
+        self._check_token(token)
         reader = self._reader()
         vectors = reader.query_vectors(reader.rows(Q))
         if not for_graph:
@@ -326,19 +368,40 @@ class Learner(BaseEstimator):
             )
         return self._model.balance.queries(vectors)
 
-    def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
+    def item_vectors(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        for_graph: bool | str = False,
+        token: str | None = None,
+    ) -> Array:
         """Vectors of items for any exhaustive inner-product search; d + n_classes + 3 wide for LODML.
 
-        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. A kernel
-        learner has no search vectors: TypeError.
+        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. The first items
+        determine the balance, and later ones use it, until the metric learns more; for_graph="new" begins a new store.
+        A kernel learner has no search vectors: TypeError.
+
+        token : `state_token_` as it was when the vectors that are already stored were made; if the metric has learned
+            since, ValueError.
         """
+        check.check_word("for_graph", for_graph, (True, False, "new"))
+        self._check_token(token)
         reader = self._reader()
         rows = reader.rows(X)
         vectors = reader.item_vectors(rows, reader.candidates(rows, y))
         if not for_graph:
             return vectors
         _refuse_sparse(vectors)
-        self._model.balance = reader.balance(vectors)
+        if self._model.balance is None or for_graph == "new":
+            self._model.balance = reader.balance(vectors)
+        if n_long := self._model.balance.n_beyond(vectors):
+            warnings.warn(
+                f"{check.name_of(self)}: {n_long} of {len(vectors)} items are farther out than those that the balance "
+                "was determined by, so a graph may miss them. If this matters, make all vectors again, with "
+                "for_graph='new' for a sample of all items first.",
+                stacklevel=2,
+            )
         return self._model.balance.items(vectors)
 
     # -- learned attributes --------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ class L2OSL(Learner):
     >>> rows = UnitRows().fit_transform(X)
     >>> metric = L2OSL(n_components=40, random_state=0).fit(rows[:900], y[:900])
     >>> print(f"{metric.score(rows[900:], y[900:]):.2f}")
-    0.98
+    0.96
     """
 
     C: float = 5e-4

@@ -87,6 +87,9 @@ class DenseSpace(Space):
     def widened(self, d: int) -> "DenseSpace":
         return replace(self, matrices=self.matrices.grown(d))
 
+    def adopt(self, blend: float) -> None:
+        self.matrices.adopt(blend)
+
     def fork(self, counts: Counts) -> Self:
         return replace(self, matrices=self.matrices.fork())
 
