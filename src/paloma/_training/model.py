@@ -122,8 +122,8 @@ class Model:
         """A digest of everything that the read-out depends on."""
         choice, regions = settings.choice, None if self.regions is None else self.regions.count
         how = (choice.psd.word, choice.locality.lam, settings.averaging is not False, self._cone(settings), regions)
-        counts = (self.counts.seen, self.counts.n_means, self.strength, self.labels.labels.tolist())
-        digest = hashlib.sha256(repr((how, counts)).encode())
+        digest = hashlib.sha256()
+        _feed(digest, (how, self.counts.seen, self.counts.n_means, self.strength, self.labels.labels.tolist()))
         _feed(digest, {"scale": self.scale, "whitener": self.whitener, "space": self.space.saved()})
         return digest.hexdigest()[:16]
 
@@ -175,4 +175,4 @@ def _feed(digest: Any, state: Any) -> None:
         digest.update(repr((state.dtype.str, state.shape)).encode())
         digest.update(np.ascontiguousarray(state).data)
     else:
-        digest.update(repr(state).encode())
+        digest.update(repr(state.item() if isinstance(state, np.generic) else state).encode())
