@@ -1,8 +1,12 @@
 """What a new user stumbles over: each test is one story that used to end badly."""
 
+import inspect
+import json
+import pydoc
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
@@ -317,3 +321,85 @@ def test_feedback_that_cannot_be_obeyed_changes_nothing():
         paloma.MetricIndex(paloma.LODML()).feedback(0, nearer=1, farther=2)
     assert index.metric.state_token_ == token
     assert index.updates_behind == 0
+
+
+# -- errors that say what to do ----------------------------------------------------------------------------------------
+
+
+def test_labels_that_are_no_classes_are_told():
+    rows, _ = three_classes()
+    with pytest.raises(ValueError, match=r"no two of the 240 labeled rows have the same label.* bin it first"):
+        paloma.LODML().fit(rows, rows[:, 0])
+    with pytest.raises(ValueError, match="no two of the 240"):
+        paloma.LODML().fit(rows, np.arange(240))
+    with pytest.warns(UserWarning, match="228 of 240 labeled rows are alone in their class.* bin it first"):
+        paloma.LODML().fit(rows, np.maximum(np.arange(240), 11))
+
+
+def test_too_many_features_name_the_way_out():
+    rows = np.zeros((4, 60_000))
+    for kind in (paloma.LODML, paloma.OASIS, paloma.SLMOML):
+        with pytest.raises(ValueError, match=r"60,000 features need matrices of 27 GiB.* Use L2ODML"):
+            kind().fit(rows, [0, 0, 1, 1])
+
+
+def test_saving_into_a_missing_folder_names_the_folder(tmp_path):
+    rows, y = three_classes()
+    with pytest.raises(FileNotFoundError, match=r"There is no folder .*nowhere to save a.paloma in: create it first"):
+        paloma.save(paloma.ODML().fit(rows, y), tmp_path / "nowhere" / "a.paloma")
+
+
+def test_a_learner_says_who_predicts():
+    assert not hasattr(paloma.LODML(), "predict")
+    with pytest.raises(AttributeError, match=r"use MetricKNeighborsClassifier\(LODML\(...\)\).fit"):
+        paloma.LODML().predict(X)
+
+
+def test_a_class_instead_of_an_instance_is_told():
+    for call in (
+        lambda: paloma.MetricKNeighborsClassifier(paloma.LODML).fit(X, Y),
+        lambda: paloma.MetricIndex(paloma.LODML),
+    ):
+        with pytest.raises(TypeError, match=r"got the class LODML itself: pass an instance, LODML\(\)"):
+            call()
+
+
+def test_a_column_of_text_is_named():
+    frame = pd.DataFrame(X, columns=NAMES).assign(city="Paris")
+    with pytest.raises(ValueError, match="LODML: column 'city' holds text, not numbers"):
+        paloma.LODML().fit(frame, Y)
+    with pytest.raises(ValueError, match="MetricKNeighborsClassifier: column 'city' holds text"):
+        paloma.MetricKNeighborsClassifier().fit(frame, Y)
+
+
+@pytest.mark.parametrize("name", [n for n in paloma.__all__ if inspect.isclass(getattr(paloma, n))])
+def test_signatures_are_readable(name):
+    shown = pydoc.plain(pydoc.render_doc(getattr(paloma, name)))
+    assert "ArrayLike" in shown
+    assert "numpy._typing" not in shown
+
+
+def test_the_local_part_is_kept_by_search_vectors_and_says_so():
+    assert "item_vectors" in paloma.LODML.__doc__
+    assert "item_vectors" in paloma.LODML.transform.__doc__
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0, C=0.3).fit(rows, y)
+    products = metric.query_vectors(rows[:5]) @ metric.item_vectors(rows, y).T
+    np.testing.assert_allclose(-products, metric.pairwise_score(rows[:5], rows, y) ** 2, atol=1e-9)
+    shared = np.linalg.norm(metric.transform(rows[:5])[:, None] - metric.transform(rows)[None], axis=2)
+    assert not np.allclose(shared**2, -products, rtol=0.01, atol=0.01)
+
+
+def test_info_says_what_its_mean_loss_covers(files):
+    train_file, test_file, model = files
+    run("fit", train_file, "-o", model, "-q", "--prepare", "none")
+    metric = paloma.load(model).metric_
+    for text in test_file.read_text().splitlines()[1:4]:
+        run("update", model, "-q", input=f"a,b,c,d,label\n{text}\n")
+    shown = json.loads(run("info", model, "--json").stdout)
+    after = paloma.load(model).metric_
+    assert after.n_triplets_ > metric.n_triplets_
+    first_met = int(shown["loss_of"].split()[0].replace(",", ""))
+    assert first_met > after.n_triplets_ - metric.n_triplets_  # not only those of the last call
+    assert shown["loss"] > 0.05
+    assert f"mean loss   {shown['loss']:.4f} of {first_met:,} triplets when first met" in run("info", model).stdout

@@ -1,5 +1,6 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
+import warnings
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -59,6 +60,7 @@ class Trainer:
         codes, rng = settings.codes(labels, data.y), settings.generator()
         mined, first = None, data.given
         if first is None:
+            self._check_classes(codes)
             mined = settings.mine(settings.mining_rows(data.X), codes, space=old and old.space)
             first = mined.triplets
         whitener = settings.whitener(data.X, data.near if mined is None else first)
@@ -75,6 +77,23 @@ class Trainer:
         self.model.space.close()
         if settings.guard and mined is not None:
             self._judge(data.X, codes, rng.spawn(1)[0])
+
+    def _check_classes(self, codes: Array) -> None:
+        """Refuse labels of which no two are equal; warn if hardly any are."""
+        sizes = np.bincount(codes[codes >= 0])
+        n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
+        advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
+        if n_alone == n:
+            raise ValueError(
+                f"{self.settings.who}: no two of the {n} labeled rows have the same label, so there is nothing to "
+                f"learn from. {advice}"
+            )
+        if 2 * n_alone > n:
+            warnings.warn(
+                f"{self.settings.who}: {n_alone:,} of {n:,} labeled rows are alone in their class and teach nothing. "
+                f"{advice}",
+                stacklevel=5,
+            )
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""

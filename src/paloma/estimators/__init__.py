@@ -8,6 +8,7 @@ from ._interface import is_learner as is_learner
 from ._interface import learner_of as learner_of
 from ._interface import measure_of as measure_of
 from ._interface import model_of as model_of
+from ._interface import no_learner as no_learner
 from ._interface import obey as obey
 from ._interface import parted as parted
 from ._interface import projected as projected

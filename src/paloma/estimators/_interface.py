@@ -45,8 +45,16 @@ def bare_learner(metric: Any) -> Learner:
     """The learner that is given as a metric, by itself or frozen; anything else is refused."""
     before, learner = parted(metric)
     if before is not None or not is_learner(learner):
-        raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+        raise TypeError(no_learner(metric))
     return learner
+
+
+def no_learner(value: Any) -> str:
+    """What to say of something that was given as a metric and is none."""
+    if isinstance(value, type):
+        name = value.__name__
+        return f"metric must be a paloma learner, got the class {name} itself: pass an instance, {name}()."
+    return f"metric must be a paloma learner, got {type(value).__name__}."
 
 
 def reader_of(learner: Learner) -> Reader:

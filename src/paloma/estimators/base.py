@@ -4,6 +4,8 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 `_training` and `_reading`.
 """
 
+from __future__ import annotations
+
 import reprlib
 import warnings
 from abc import abstractmethod
@@ -403,6 +405,14 @@ class Learner(BaseEstimator):
                 stacklevel=2,
             )
         return self._model.balance.items(vectors)
+
+    @property
+    def predict(self) -> Any:
+        """A learner has none: it is a metric, and rows that vote make a classifier of it."""
+        raise AttributeError(
+            f"{check.name_of(self)} is a metric and has no predict: use "
+            f"MetricKNeighborsClassifier({check.name_of(self)}(...)).fit(X, y).predict(X)."
+        )
 
     # -- learned attributes --------------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 """Distance learners: (p - q)^T M (p - q)."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
@@ -54,7 +56,11 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return self._reader().metric.components()
 
     def transform(self, X: ArrayLike) -> Array:
-        """X under the shared part: Euclidean distances of the result are distances under U."""
+        """X under the shared part: Euclidean distances of the result are distances under U.
+
+        The metrics of the classes are left out, because no one map can hold them all: `MetricKNeighborsClassifier`,
+        `MetricIndex`, and `item_vectors` with `query_vectors` keep them.
+        """
         reader = self._reader()
         return reader.metric.transform(reader.rows(X))
 
@@ -112,6 +118,13 @@ class LODML(DistanceLearner):
         search over lam, search over C as well.
     {regions}
     {common}
+    Notes
+    -----
+    As a transformer in a pipeline it maps rows by the shared part U alone: no single map can hold one metric per class,
+    since the metric depends on the item. What keeps the local part: `MetricKNeighborsClassifier` and `MetricIndex`; and
+    for other programs `item_vectors(X, y)` of the items with `query_vectors(Q)` of the queries, whose inner products
+    are minus the squared local distances.
+
     Examples
     --------
     >>> from paloma import LODML
@@ -121,6 +134,9 @@ class LODML(DistanceLearner):
     >>> metric = LODML(random_state=0).fit(scale(X), y)
     >>> print(f"{metric.score(scale(X), y):.2f}")
     0.99
+    >>> products = metric.query_vectors(scale(X)[:3]) @ metric.item_vectors(scale(X), y).T
+    >>> bool(abs(-products - metric.pairwise_score(scale(X)[:3], scale(X), y) ** 2).max() < 1e-9)
+    True
     """
 
     lam: float = 0.5

@@ -1,5 +1,7 @@
 """Items as plain data: rows, ids of the user's own, and shares of classes. A shelf never changes; a new one is made."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -66,7 +68,7 @@ class Shelf:
         near = self._order[np.minimum(np.searchsorted(self.ids, ids, sorter=self._order), len(self) - 1)]
         return np.where(self.ids[near] == ids, near, -1)
 
-    def added(self, reader: Reader, X: Any, y: Any, ids: Any, payload: Any = None) -> "Shelf":
+    def added(self, reader: Reader, X: Any, y: Any, ids: Any, payload: Any = None) -> Shelf:
         """This shelf and more items, after every check."""
         rows = reader.rows(X)
         rows = rows.copy() if len(self) == 0 else check.of_kind(rows, sp.issparse(self.X))
@@ -170,7 +172,7 @@ class Shelf:
             raise ValueError(f"MetricIndex: not in the index: {listed(given[places < 0])}.")
         return places
 
-    def taken(self, kept: Array) -> "Shelf":
+    def taken(self, kept: Array) -> Shelf:
         """The items numbered `kept`."""
         payload = None if self.payload is None else self.payload[kept]
         return replace(self, X=self.X[kept], ids=self.ids[kept], shares=self.shares[kept], payload=payload)

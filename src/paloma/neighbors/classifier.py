@@ -1,5 +1,7 @@
 """k nearest neighbors under local metrics."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any, Self

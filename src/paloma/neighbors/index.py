@@ -1,5 +1,7 @@
 """An index of items under local metrics: exact, approximate, or inside a database."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterable
@@ -15,7 +17,7 @@ from .. import _validation as check
 from .._core.locality import Labels
 from .._rows import stacked
 from .._typing import Array
-from ..estimators import Mark, at_start, is_learner, obey, parted, reader_of
+from ..estimators import Mark, at_start, is_learner, no_learner, obey, parted, reader_of
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -91,7 +93,7 @@ class MetricIndex:
         self.metric, self.backend = metric, backend
         before, learner = parted(metric)
         if not is_learner(learner):
-            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+            raise TypeError(no_learner(metric))
         self._before, self._learner = deepcopy(before), learner
         self._published: Published | None = None
         self._empty = Shelf.empty()

@@ -1,5 +1,7 @@
 """From a model to figures: the vote of neighbors, retrieval, triplets; beside the Euclidean baseline."""
 
+from __future__ import annotations
+
 from copy import copy
 from typing import Any
 

@@ -1,5 +1,7 @@
 """From rows to a model: preprocess, learn, keep rows, save; and continue later."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Any
