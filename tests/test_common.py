@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_wine
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -149,7 +149,7 @@ def test_pickle_goes_on_exactly(kind):
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_grid_search_on_a_learner(kind):
-    search = GridSearchCV(kind(random_state=0), {"C": [0.01, 0.1]}, cv=3).fit(X, Y)
+    search = GridSearchCV(kind(random_state=0), {"C": [0.01, 0.1]}, cv=StratifiedKFold(3)).fit(X, Y)
     assert search.best_score_ > 0.8
 
 

@@ -196,6 +196,8 @@ def test_the_score_of_a_learner_does_not_flatter(kind):
     assert metric.leave_one_out_score(rows[40:], y[40:]) > honest.score(rows[40:], y[40:])
     # a row that was learned from is not its own neighbor
     assert metric.score(rows[:40], y[:40]) == pytest.approx(metric.leave_one_out_score(rows[:40], y[:40]))
+    strange = np.where(y == 7, 9, y)
+    assert metric.score(rows[40:][y[40:] == 7], strange[40:][y[40:] == 7]) > 0.3  # class 9, never met, votes for itself
     bare = paloma.ODML().fit(rows, triplets=[[0, 1, 2]])
     with pytest.raises(ValueError, match="remembers 0 labeled rows that could vote"):
         bare.score(rows, y)
