@@ -107,7 +107,7 @@ def test_a_metric_without_rows(files):
     assert run("predict", model, test).stdout.split() == with_items
     run("fit", train, "-o", model, "--metric-only", "-q", "--prepare", "none")
     figures = json.loads(run("eval", model, test, "--json").stdout)
-    assert figures["leave_one_out_accuracy"] == paloma.load(model).score(X[200:], Y[200:])
+    assert figures["leave_one_out_accuracy"] == paloma.load(model).leave_one_out_score(X[200:], Y[200:])
     assert "Provide labeled rows with --items" in run("eval", model, test, "-k", 5, code=1).stderr
 
 

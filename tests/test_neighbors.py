@@ -134,12 +134,12 @@ def test_of_equal_rows_the_first_comes_first(kind):
 
 @pytest.mark.usefixtures("tiles")
 @pytest.mark.parametrize("kind", MEASURE)
-def test_score_of_a_learner_is_leave_one_out(kind):
+def test_leave_one_out_score_of_a_learner(kind):
     metric = fitted(kind)
     values = literal_values(metric, X, X) * (1 if MEASURE[kind] == "distance" else -1)
     np.fill_diagonal(values, np.inf)
     votes = np.unique(Y, return_inverse=True)[1][np.argsort(values, axis=1, kind="stable")[:, :3]]
-    assert metric.score(X, Y) == pytest.approx(np.mean(np.unique(Y)[majority(votes)] == Y))
+    assert metric.leave_one_out_score(X, Y) == pytest.approx(np.mean(np.unique(Y)[majority(votes)] == Y))
 
 
 # --- votes and the metric of the classifier --------------------------------------------------------------

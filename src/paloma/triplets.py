@@ -1,5 +1,7 @@
 """Triplets (anchor, positive, negative) as row numbers: from labels, and at random."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,8 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
+import warnings
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +13,8 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import Beginning
+from .._core.space import Beginning, Pass
+from .._core.step import Step
 from .._core.stream import Stream, Tally
 from .._progress import progress, reporting
 from .._reading.whitened import whitened
@@ -28,6 +31,8 @@ from .whitening import on_whitened
 
 # Class-free triplets are formed around at most this many rows without labels, drawn again each time.
 MAX_FREE_ANCHORS = 4000
+# A statement is to hold with this share of the margin; how often the step for it is doubled and bisected; its bound.
+OBEYED, MAX_TRIALS, BISECTIONS, MAX_C = 0.05, 24, 5, 1e6
 
 
 @dataclass
@@ -59,6 +64,7 @@ class Trainer:
         X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
         mined, first = None, data.given
         if first is None:
+            self._check_classes(codes)
             mined = settings.mine(settings.mining_rows(X), own, space=old and old.space)
             first = mined.triplets
         whitener = settings.whitener(X, data.near if mined is None else first)
@@ -79,6 +85,23 @@ class Trainer:
         self.model.space.close()
         if settings.guard and mined is not None:
             self._judge(data.X, codes, rng.spawn(1)[0])
+
+    def _check_classes(self, codes: Array) -> None:
+        """Refuse labels of which no two are equal; warn if hardly any are."""
+        sizes = np.bincount(codes[codes >= 0])
+        n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
+        advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
+        if n_alone == n:
+            raise ValueError(
+                f"{self.settings.who}: no two of the {n} labeled rows have the same label, so there is nothing to "
+                f"learn from. {advice}"
+            )
+        if 2 * n_alone > n:
+            warnings.warn(
+                f"{self.settings.who}: {n_alone:,} of {n:,} labeled rows are alone in their class and teach nothing. "
+                f"{advice}",
+                stacklevel=5,
+            )
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
@@ -375,6 +398,72 @@ class Trainer:
                 trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
         half.space.close()
         return half
+
+    # -- one statement -----------------------------------------------------------------------------------------------
+
+    def obey(self, rows: Rows, labels: list[Any], typical: Rows) -> bool:
+        """Learn that rows[0] is nearer to rows[1] than to rows[2] until the read-out says so; False: it does already.
+
+        One step, the smallest that makes the read-out agree with a margin, OBEYED times that of the hinge: the step for
+        this margin itself or, since the p.s.d. and guarded read-out may say less than the raw iterates, for a larger
+        one, found by doubling and bisection. Averaged iterates become the current ones, which a single step would
+        hardly move. If no step is enough, ValueError.
+
+        labels : classes of the second and the third row, None without one.
+        typical : rows that fix the scale of a model that has none yet.
+        """
+        model, settings = self.model, self.settings
+        codes = np.full(3, FREE, np.int32)
+        for k, label in enumerate(labels, 1):
+            if label is not None and label != settings.unlabeled:
+                model.know(model.labels.extended(np.array([label])))
+                codes[k] = model.labels.codes(np.array([label]))[0]
+        if model.scale is None:
+            triplets = model.rng.integers(0, 3 + typical.shape[0], (MAX_FREE_ANCHORS, 3))
+            self._freeze(stacked([rows, typical]), np.vstack([[0, 1, 2], triplets]), None)
+        places, target = model.places(rows, codes), OBEYED * settings.choice.margin
+        lead = self._lead(model, rows, places)
+        if lead >= 0.5 * target:
+            return False
+        model.space.adopt(model.blend(settings))
+        model.counts.n_means, model.metric = 0, None
+        stream = Stream(whitened(rows, model.whitener), np.array([[0, 1, 2]]), places, model.space.factor)
+        low, high, best = -np.inf, target, None
+        for n in range(MAX_TRIALS):
+            trial = self._moved(stream, high)
+            lead = self._lead(trial, rows, places)
+            if lead >= 0.5 * target:
+                best = trial
+                break
+            low, high = high, high + 2.0**n * (target - lead)
+        if best is None:
+            raise ValueError(
+                f"{settings.who}: no single step makes the query nearer to the one item than to the other: it may be "
+                "equal to the second, or the items to each other. Nothing was changed."
+            )
+        for _ in range(BISECTIONS if np.isfinite(low) else 0):
+            trial, middle = self._moved(stream, 0.5 * (low + high)), 0.5 * (low + high)
+            obeyed = self._lead(trial, rows, places) >= 0.5 * target
+            low, high, best = (low, middle, trial) if obeyed else (middle, high, best)
+        self.model = best
+        best.space.close()
+        return True
+
+    def _moved(self, stream: Stream, margin: float) -> Model:
+        """A copy of the model after the step that gives a triplet this margin."""
+        out, settings = deepcopy(self.model), self.settings
+        choice = replace(settings.choice, C=MAX_C, margin=margin, step=Step.parse("pa1", None), forget=0.0)
+        out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(False, out.rng)))
+        out.counts.forget, out.metric, out.balance = settings.choice.forget, None, None
+        return out
+
+    def _lead(self, model: Model, rows: Rows, places: Any) -> float:
+        """By how much the read-out says that rows[0] is nearer to rows[1] than to rows[2]."""
+        reader, kinds = model.reader(self.settings, self.settings.who), places[1:]
+        if model.regions is None:
+            kinds = np.where(kinds == FREE, SHARED, kinds).astype(np.int32)
+        near, far = reader.measure.near(reader.values(rows[[0, 0]], rows[1:], kinds))
+        return float(far - near)
 
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 

@@ -42,6 +42,13 @@ Triplets = Annotated[
         ".npy or .csv."
     ),
 ]
+Prepare = Annotated[str, typer.Option(help="Preprocessing of the rows: auto, none, standard, minmax, maxabs or unit.")]
+MetricOnly = Annotated[
+    bool,
+    typer.Option(
+        "--metric-only", help="Do not store the rows: the file is small, but predict and search require --items."
+    ),
+]
 Setting = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Parameter of the learner, e.g. --set C=0.1; may be repeated."),

@@ -21,9 +21,7 @@ def fit(
     label_type: opt.LabelKind = "auto",
     drop: opt.Drop = "",
     triplets: opt.Triplets = None,
-    prepare: Annotated[
-        str, typer.Option(help="Preprocessing of the rows: auto, none, standard, minmax, maxabs or unit.")
-    ] = "auto",
+    prepare: opt.Prepare = "auto",
     neighbors: Annotated[
         int | None,
         typer.Option(
@@ -34,12 +32,7 @@ def fit(
             show_default="as in MetricKNeighborsClassifier",
         ),
     ] = None,
-    metric_only: Annotated[
-        bool,
-        typer.Option(
-            "--metric-only", help="Do not store the rows: the file is small, but predict and search require --items."
-        ),
-    ] = False,
+    metric_only: opt.MetricOnly = False,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the learner.")] = 0,
     scheduler: opt.Scheduler = None,
     workers: opt.Workers = None,

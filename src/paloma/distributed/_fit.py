@@ -82,7 +82,7 @@ def fit(
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> metric = fit(LODML(random_state=0), da.from_array(X, chunks=(450, 64)), y, rounds=2)
-    >>> print(f"{metric.score(X, y):.2f}")
+    >>> print(f"{metric.leave_one_out_score(X, y):.2f}")
     0.99
     """
     _check(estimator, rounds, mining, held_out, shard_rows)
@@ -226,7 +226,7 @@ def _report(learner: Learner, learned: Learned, held: Any) -> dict[str, float]:
     if held is not None and len(held[1]) > 1:
         reader = with_model(learner, copy.copy(model_of(learner)))  # the read-out would travel with the learner
         reader.__dict__.pop("feature_names_in_", None)  # held-out rows are arrays
-        accuracy = reader.score(*held)
+        accuracy = reader.leave_one_out_score(*held)
     return {"triplets": tally.triplets, "updates": tally.updates, "loss": loss, "accuracy": accuracy}
 
 

@@ -4,9 +4,12 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 `_training` and `_reading`.
 """
 
-import copy
+from __future__ import annotations
+
 import reprlib
+import warnings
 from abc import abstractmethod
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -72,6 +75,8 @@ class Learner(BaseEstimator):
         "kernel_params", "kernels", "normalize", "combination", "delta", "budget", "when_full", "reservoir_size",
         "memory",
     })  # fmt: skip
+    # What decides how learning runs, and shows, but nothing about its result.
+    _immaterial: ClassVar[frozenset[str]] = frozenset({"verbose", "block_size", "n_jobs"})
     _sparse: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -154,6 +159,7 @@ class Learner(BaseEstimator):
                 self.mined_ = trainer.mined
             self.n_iter_ = trainer.n_iter
             self._publish(trainer.model, trainer.loss)
+            self._learned_with = self.get_params(deep=False)
         return self
 
     @alone
@@ -186,7 +192,18 @@ class Learner(BaseEstimator):
             trainer = Trainer(self._bound(settings), model)
             trainer.partial_fit(data, classes)
             self._publish(trainer.model, trainer.loss)
+            self._learned_with = self.get_params(deep=False)
         return self
+
+    def _obey(self, rows: Any, labels: list[Any], typical: Any) -> bool:
+        with whole_calls():
+            settings, model = self._learned()
+            trainer = Trainer(settings, deepcopy(model))
+            moved = trainer.obey(rows, labels, typical)
+            if moved:
+                learning_begins()
+                self._publish(trainer.model, None)
+        return moved
 
     def _structure(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
@@ -196,12 +213,18 @@ class Learner(BaseEstimator):
         now = self._structure()
         begun = now if model is None else self._begun
         for name, value in now.items():
-            if value is not begun[name] and not np.array_equal(value, begun[name]):
+            if _differ(value, begun[name]):
                 raise ValueError(
                     f"{check.name_of(self)} cannot {verb} with another {name}: the model was begun with "
                     f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
                 )
         self._begun = begun
+
+    def _changed(self) -> list[str]:
+        """Parameters with another value than when the model last learned."""
+        now = self.get_params(deep=False)
+        then = vars(self).get("_learned_with", now)
+        return [name for name in now if name not in self._immaterial and _differ(now[name], then[name])]
 
     def _bound(self, settings: Settings) -> Settings:
         """Settings that know the features, kept in place of those that do not."""
@@ -267,7 +290,7 @@ class Learner(BaseEstimator):
         group : instead of y, whose metric to use if the learner learned with `groups`.
         """
         reader = self._reader()
-        return reader.scores(reader.pair_values(pairs, of_group(y, group, len(pairs)), X))
+        return reader.scores(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
 
     @alone
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
@@ -311,13 +334,27 @@ class Learner(BaseEstimator):
 
     @alone
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Accuracy of leave-one-out 3-NN on these rows under the learned metrics.
+        """Accuracy of 3-NN on these rows, which should be new ones, under the learned metrics.
 
-        With a precomputed kernel, of 3-NN among the training rows: kernel values between other rows are unknown. A
-        training row is not its own neighbor.
+        The rows that the learner remembers vote, `reservoir_size` of each class: a MetricKNeighborsClassifier, in which
+        all rows vote, is usually somewhat better. A row is not its own neighbor, so that rows which were learned from
+        can be scored, though too well. Rows of classes that the learner has not met vote for each other, as if they had
+        been added: since scikit-learn does not take a learner for a classifier, pass GridSearchCV a StratifiedKFold. With
+        a precomputed kernel, all training rows vote. A learner that remembers no labeled rows refuses; see
+        `leave_one_out_score` and `triplet_score`.
         """
         reader = self._reader()
         return reader.accuracy(reader.rows(X), y)
+
+    @alone
+    def leave_one_out_score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy of 3-NN among these rows themselves, each without itself.
+
+        The vote is by other rows of X, so the figure depends on how many there are, and is not the accuracy on new rows
+        of a classifier that was fitted on other ones. With a precomputed kernel, the training rows vote.
+        """
+        reader = self._reader()
+        return reader.leave_one_out(reader.rows(X), y)
 
     @alone
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
@@ -330,14 +367,34 @@ class Learner(BaseEstimator):
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 
+    @property
     @alone
-    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
+    def state_token_(self) -> str:
+        """A digest of everything that search vectors depend on: the same as long as nothing more is learned, also after
+        `paloma.save` and `load`. Keep it with vectors that are stored elsewhere, see `query_vectors`."""
+        settings, model = self._learned()
+        return model.token(settings)
+
+    def _check_token(self, token: str | None) -> None:
+        now = None if token is None else self.state_token_
+        if token != now:
+            raise ValueError(
+                f"{check.name_of(self)}: these search vectors were made in another state of the metric ({token}, now "
+                f"{now}): it has learned since, or is another one. Make all item vectors again, or load the model that "
+                "they were made with."
+            )
+
+    @alone
+    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False, token: str | None = None) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
 
-        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the last ``item_vectors(...,
-        for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search vectors:
-        TypeError.
+        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the first ``item_vectors(
+        ..., for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search
+        vectors: TypeError.
+
+        token : `state_token_` as it was when the items' vectors were made; if the metric has learned since, ValueError.
         """
+        self._check_token(token)
         reader = self._reader()
         vectors = reader.query_vectors(reader.rows(Q))
         if not for_graph:
@@ -350,20 +407,49 @@ class Learner(BaseEstimator):
         return self._model.balance.queries(vectors)
 
     @alone
-    def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
+    def item_vectors(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        for_graph: bool | str = False,
+        token: str | None = None,
+    ) -> Array:
         """Vectors of items for any exhaustive inner-product search; d + n_classes + 3 wide for LODML.
 
-        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. A kernel
-        learner has no search vectors: TypeError.
+        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. The first items
+        determine the balance, and later ones use it, until the metric learns more; for_graph="new" begins a new store.
+        A kernel learner has no search vectors: TypeError.
+
+        token : `state_token_` as it was when the vectors that are already stored were made; if the metric has learned
+            since, ValueError.
         """
+        check.check_word("for_graph", for_graph, (True, False, "new"))
+        self._check_token(token)
         reader = self._reader()
         rows = reader.rows(X)
         vectors = reader.item_vectors(rows, reader.candidates(rows, y))
         if not for_graph:
             return vectors
         _refuse_sparse(vectors)
-        self._model.balance = reader.balance(vectors)
+        if self._model.balance is None or for_graph == "new":
+            self._model.balance = reader.balance(vectors)
+        if n_long := self._model.balance.n_beyond(vectors):
+            warnings.warn(
+                f"{check.name_of(self)}: {n_long} of {len(vectors)} items are farther out than those that the balance "
+                "was determined by, so a graph may miss them. If this matters, make all vectors again, with "
+                "for_graph='new' for a sample of all items first.",
+                stacklevel=2,
+            )
         return self._model.balance.items(vectors)
+
+    @property
+    def predict(self) -> Any:
+        """A learner has none: it is a metric, and rows that vote make a classifier of it."""
+        raise AttributeError(
+            f"{check.name_of(self)} is a metric and has no predict: use "
+            f"MetricKNeighborsClassifier({check.name_of(self)}(...)).fit(X, y).predict(X)."
+        )
 
     # -- learned attributes --------------------------------------------------------------------------------------------
 
@@ -423,14 +509,19 @@ class Learner(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock")}
+        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock", "_learned_with")}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """As usual, but not while another thread has it learn."""
         out = memo[id(self)] = type(self).__new__(type(self))
         with lock_of(self):
-            out.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+            out.__setstate__(deepcopy(self.__getstate__(), memo))
         return out
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.__sklearn_is_fitted__():
+            self._learned_with = self.get_params(deep=False)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -439,6 +530,10 @@ class Learner(BaseEstimator):
         kernel = getattr(self, "kernel", None)
         tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
         return tags
+
+
+def _differ(one: Any, two: Any) -> bool:
+    return one is not two and not np.array_equal(one, two)
 
 
 def _brief(value: Any) -> str:

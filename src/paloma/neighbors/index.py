@@ -1,21 +1,24 @@
 """An index of items under local metrics: exact, approximate, or inside a database."""
 
+from __future__ import annotations
+
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import Labels
+from .._rows import stacked
 from .._typing import Array
-from ..estimators import Mark, is_learner, parted, reader_of, reading
+from ..estimators import Mark, at_start, is_learner, no_learner, obey, parted, reader_of, reading
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -25,6 +28,8 @@ from ._view import View
 
 # Seconds that a search waits for a writer that has changed a database to publish what belongs to it.
 PATIENCE = 1.0
+# Items that the scale of a learner is taken from if feedback is the first thing it learns.
+MOST_TYPICAL = 1000
 
 
 @dataclass(frozen=True)
@@ -50,9 +55,10 @@ class MetricIndex:
     Parameters
     ----------
     metric : learner
-        Fitted before the first items are added, possibly inside a FrozenEstimator. It may continue to learn. Or a
-        fitted pipeline that ends in a learner: items and queries then pass through the current state of the preceding
-        steps.
+        Possibly inside a FrozenEstimator. It may continue to learn. One that is not fitted starts at its initial
+        metric, the Euclidean one unless it has another `init`, and learns by `feedback` or by its own `partial_fit`.
+        Or a fitted pipeline that ends in a learner: items and queries then pass through the current state of the
+        preceding steps.
     backend : str
         ``"exact"`` (default): tiles of matrix products, every neighbor certified against rounding.
         ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
@@ -88,7 +94,7 @@ class MetricIndex:
         self.metric, self.backend = metric, backend
         before, learner = parted(metric)
         if not is_learner(learner):
-            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+            raise TypeError(no_learner(metric))
         self._before, self._learner = deepcopy(before), learner
         self._published: Published | None = None
         self._empty = Shelf.empty()
@@ -115,7 +121,13 @@ class MetricIndex:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def add(self, X: ArrayLike, y: ArrayLike | None = None, ids: ArrayLike | None = None) -> Array:
+    def add(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        payload: Iterable[Any] | None = None,
+    ) -> Array:
         """Add items under the published metric; the first ones publish the current metric.
 
         Parameters
@@ -126,15 +138,18 @@ class MetricIndex:
             never seen is scored by lam U + mu I. Global learners ignore y.
         ids : (n,) integers or strings that are not in the index; by default the next integers, which are never reused,
             even if items are removed.
+        payload : (n,) anything that JSON can hold, such as a title or a dict, to be had back by `payload_of`.
 
         Returns
         -------
         ids : (n,) ids of the new items. Adding copies all existing items: add many at a time.
         """
         with self._writing:
-            held = self._shelf
+            held, rows = self._shelf, self._prepared(X)
             with reading(self._learner):
-                shelf = held.added(reader_of(self._learner), self._prepared(X), y, ids)
+                if not self._learner.__sklearn_is_fitted__():
+                    at_start(self._learner, rows)
+                shelf = held.added(reader_of(self._learner), rows, y, ids, payload)
             if self._published is None:
                 self._publish(shelf)
             else:
@@ -157,7 +172,6 @@ class MetricIndex:
     def refresh(self) -> Self:
         """Publish the current metric: all items are mapped again, and graphs are rebuilt."""
         with self._writing:
-            check_is_fitted(self._learner)
             if len(self):
                 self._publish(self._shelf)
         return self
@@ -205,7 +219,7 @@ class MetricIndex:
         """
         check.check_word("rerank", rerank, ("published", "live"))
         check.check_count("k", k)
-        check_is_fitted(self._learner)
+        self._held(k)
         n = _candidates(k) if n_candidates is None else n_candidates
         check.check_count("n_candidates", n, k)
         wanted = None if rerank == "published" and group is None else n
@@ -260,16 +274,86 @@ class MetricIndex:
 
     def rank(self, Q: ArrayLike) -> Array:
         """Ids of all items, nearest first, for each query: exact, whatever the backend; for evaluation."""
-        check_is_fitted(self._learner)
         view = self._held(1).view
         return view.shelf.ids[Tiles.build(view).ranking(view.queries(self._prepared(Q)))]
 
     def labels_of(self, ids: ArrayLike) -> Array:
         """Class of each of these items (the largest share, if it has several), None if it has none; shaped like ids."""
-        given = np.asarray(ids)
-        shelf = self._shelf
+        shelf, places, shape = self._places(ids)
+        return shelf.labels_of(places).reshape(shape)
+
+    def vectors_of(self, ids: ArrayLike) -> Any:
+        """Rows of these items, (..., d), as the metric sees them: behind the preceding steps of a pipeline."""
+        shelf, places, shape = self._places(ids)
+        rows = shelf.X[places]
+        return rows if sp.issparse(rows) else rows.reshape(*shape, -1)
+
+    def payload_of(self, ids: ArrayLike) -> Array:
+        """What was added with these items, None where nothing was; an array of objects, shaped like ids."""
+        shelf, places, shape = self._places(ids)
+        return shelf.payload_of(places).reshape(shape)
+
+    def _places(self, ids: ArrayLike) -> tuple[Shelf, Array, tuple[int, ...]]:
+        given, shelf = np.asarray(ids), self._shelf
         shelf.found(given.ravel())
-        return shelf.labels_of(shelf.places(given.ravel())).reshape(given.shape)
+        return shelf, shelf.places(given.ravel()), given.shape
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def feedback(self, query: Any, *, nearer: Any, farther: Any) -> bool:
+        """Make the query nearer to one item than to another: the metric learns it, and the next search obeys.
+
+        The smallest step that makes the statement true with a twentieth of the margin, then `refresh`: everything else
+        moves as little as that allows. A statement that cannot be obeyed, such as one about two equal items, is
+        refused, and nothing changes.
+
+        Parameters
+        ----------
+        query, nearer, farther : id of an item, or a row (d,)
+            A row, which passes through the preceding steps of a pipeline, has no class; an item with shares of several
+            classes counts as one of its largest.
+
+        Returns
+        -------
+        moved : False if it was so already, and nothing had to be learned.
+
+        Examples
+        --------
+        >>> from paloma import LODML, MetricIndex
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> index = MetricIndex(LODML(random_state=0))
+        >>> ids = index.add(X)
+        >>> query = [6.0, 2.9, 4.8, 1.6]
+        >>> index.search([query], k=2)[1].tolist()
+        [[138, 63]]
+        >>> index.feedback(query, nearer=63, farther=138)
+        True
+        >>> index.search([query], k=1)[1].tolist()
+        [[63]]
+        """
+        with self._writing:
+            if not len(self):
+                raise ValueError("The index is empty: add items before giving feedback.")
+            named = {"query": query, "nearer": nearer, "farther": farther}
+            parts = [self._one(name, value) for name, value in named.items()]
+            rows = stacked([row for row, _ in parts])
+            shelf = self._shelf
+            typical = shelf.X[: 4 * MOST_TYPICAL : 4] if len(shelf) > 4 * MOST_TYPICAL else shelf.X[:MOST_TYPICAL]
+            moved = obey(self._learner, rows, [label for _, label in parts[1:]], typical)
+            if moved or not self._fresh():
+                self.refresh()
+        return moved
+
+    def _one(self, name: str, value: Any) -> tuple[Any, Any]:
+        """An item by its id, or a row; as a row (1, d) and its class, None without one."""
+        if np.ndim(value) == 0:
+            return self.vectors_of([value]), self.labels_of([value])[0]
+        if np.ndim(value) != 1:
+            raise ValueError(
+                f"MetricIndex.feedback: {name} must be the id of an item or a row (d,), got {value!r:.80}."
+            )
+        return self._held(1).view.queries(self._prepared(np.asarray(value)[None])), None
 
     def recall(self, Q: ArrayLike, k: int = 10) -> float:
         """Fraction of the k nearest items under the published metric that `search` finds; 1 for exact backends."""
@@ -327,12 +411,17 @@ class MetricIndex:
                 "shares": shelf.shares,
                 "labels": shelf.labels.labels,
                 "next_id": shelf.next_id,
+                "payload": None if shelf.payload is None else shelf.payload.tolist(),
             }
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
         index = cls(state["metric"], backend=state["backend"], **state["options"])
-        shelf = Shelf(state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"]).checked()
+        payload = state.get("payload")
+        shelf = Shelf(
+            state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"],
+            None if payload is None else np.array(payload, object),
+        ).checked()  # fmt: skip
         index._empty = Shelf.empty(shelf.next_id)
         if len(shelf):
             learner = deepcopy(index._learner if state["published"] is None else state["published"])

@@ -1,5 +1,7 @@
 """From a model to its neighbors: in the rows it keeps, or in an index."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -20,6 +20,8 @@ from .matrices import Matrices
 from .metric import DenseMetric
 from .state import matrices_of, matrices_schema, matrices_state
 
+# Bytes beyond which a single matrix is refused instead of ending in a MemoryError.
+LARGEST = 8 * 2**30
 # How a stretch of triplets is learned on matrices: see `paloma._core.loop.Blockwise.plan`.
 Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
 # A read-out follows the one before if no more triplets came in between, and if matrices are so large that it pays.
@@ -96,6 +98,9 @@ class DenseSpace(Space):
 
     def widened(self, d: int) -> "DenseSpace":
         return replace(self, matrices=self.matrices.grown(d))
+
+    def adopt(self, blend: float) -> None:
+        self.matrices.adopt(blend)
 
     def fork(self, counts: Counts) -> Self:
         return replace(self, matrices=self.matrices.fork())
@@ -183,6 +188,13 @@ def begin(init: Any, choice: Choice, at: Beginning, planned: Plan) -> DenseSpace
 
 def checked_start(init: Any, d: int, dtype: Any, symmetric: bool) -> Array:
     """The start in the units of X, (d, d)."""
+    size = d * d * np.dtype(dtype).itemsize
+    if size > LARGEST:
+        raise ValueError(
+            f"{d:,} features need matrices of {size / 2**30:,.0f} GiB, one for each class and more. Use L2ODML or "
+            "L2OSL, which never build them, or DiagonalODML, one weight per feature; or reduce the features, e.g. with "
+            "PCA or TruncatedSVD."
+        )
     if isinstance(init, str):
         check.check_word("init", init, ("identity",))
         return np.eye(d, dtype=dtype)

@@ -79,6 +79,9 @@ class DiagonalSpace(Space):
     def widened(self, d: int) -> "DiagonalSpace":
         return replace(self, weights=self.weights.grown(d))
 
+    def adopt(self, blend: float) -> None:
+        self.weights.adopt(blend)
+
     def fork(self, counts: Counts) -> Self:
         return replace(self, weights=self.weights.fork())
 

@@ -212,6 +212,10 @@ class KernelSpace(Space):
             codes[codes >= 0] = new_codes[codes[codes >= 0]]
             self.training = (self.training[0], codes)
 
+    def adopt(self, blend: float) -> None:
+        self.state.pairs.steps = self.state.readout(blend)
+        self.state.pairs.means = np.zeros_like(self.state.pairs.steps)
+
     def fork(self, counts: Counts) -> Self:
         return replace(self, state=self.state.fork(), hedge=self.hedge.fork(), passes=int(counts.seen > 0))
 
