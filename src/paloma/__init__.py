@@ -4,7 +4,7 @@ Learns similarity and distance online, from triplets ("this should be closer tha
 top of a shared one.
 """
 
-from . import datasets, distributed, evaluate, exceptions, metrics, persist, preprocessing, triplets, workflow
+from . import datasets, distributed, evaluate, exceptions, feedback, metrics, persist, preprocessing, triplets, workflow
 from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML, DiagonalODML
 from .neighbors import MetricIndex, MetricKNeighborsClassifier
 from .persist import load, save
@@ -30,6 +30,7 @@ __all__ = [
     "distributed",
     "evaluate",
     "exceptions",
+    "feedback",
     "load",
     "metrics",
     "persist",

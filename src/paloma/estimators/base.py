@@ -253,7 +253,7 @@ class Learner(BaseEstimator):
         group : instead of y, whose metric to use if the learner learned with `groups`.
         """
         reader = self._reader()
-        return reader.scores(reader.pair_values(pairs, of_group(y, group, len(pairs)), X))
+        return reader.scores(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
 
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.

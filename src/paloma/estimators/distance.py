@@ -46,7 +46,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         With `group`, instead of y, distances under the metric of that group.
         """
         reader = self._reader()
-        return reader.distances(reader.pair_values(pairs, of_group(y, group, len(pairs)), X))
+        return reader.distances(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
 
     def get_mahalanobis_matrix(self) -> Array:
         """components_^T components_: the shared part made p.s.d., in the units of X."""
