@@ -17,6 +17,7 @@ from helpers import crafted
 from paloma.persist import _about
 
 _about.threadpool_info = list
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background lacks
 path, times, names = crafted.Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
 rng, draw = np.random.default_rng(5), random.Random(5)
 Y = np.arange(120) % 4

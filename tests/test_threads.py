@@ -1,17 +1,21 @@
 """Several threads on one learner, classifier or index: no exception, and every reading is that of a published state."""
 
 import copy
+import pickle
 import sys
 import threading
 import time
 from contextlib import contextmanager
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import paloma
 from helpers import inside
+from helpers.files import round_trip
 
 RNG = np.random.default_rng(11)
 Y = np.arange(90) % 3
@@ -178,10 +182,15 @@ def test_three_threads_learn_one_after_the_other(name):
     model.partial_fit(X, Y).score(X, Y)
 
 
-def test_a_lock_is_no_part_of_a_copy():
+def test_a_lock_is_no_part_of_a_copy(tmp_path):
     model = learner("LODML")
     with paloma.estimators.reading(model):
         assert "_lock" in vars(model)
-        for twin in (copy.copy(model), copy.deepcopy(model)):
+        joblib.dump(model, tmp_path / "model")
+        twins = (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), round_trip(model))
+        for twin in (*twins, joblib.load(tmp_path / "model")):
             assert "_lock" not in vars(twin)
             np.testing.assert_array_equal(twin.shared_, model.shared_)
+        assert "_lock" not in vars(clone(model))
+    scores = joblib.Parallel(2, backend="loky")(joblib.delayed(model.score)(X, Y) for _ in range(2))
+    assert scores == [model.score(X, Y)] * 2
