@@ -254,12 +254,12 @@ class Trainer:
         """
         settings, held, kept, best = self.settings, None, None, -np.inf
         if settings.early_stopping and len(np.unique(first.triplets[:, 0])) > 1:
-            anchors = np.unique(first.triplets[:, 0])
-            learned = self._training_anchors(anchors)
+            mined_first = np.unique(first.triplets[:, 0])
+            learned = self._training_anchors(mined_first)
             held, kept = first.triplets[~np.isin(first.triplets[:, 0], learned)], codes >= 0
-            kept[blocks[0][np.setdiff1d(anchors, learned)]] = False
+            kept[blocks[0][np.setdiff1d(mined_first, learned)]] = False
         n = len(codes)
-        search = f"blocks of {max(map(len, blocks)):,}"
+        search = f"blocks of {n // len(blocks):,}"
         with progress(
             f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n, settings.verbose > 0
         ) as advance:

@@ -144,7 +144,7 @@ class Dense(Representation):
         return choice
 
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Dense":
-        checked_start(self.init, d, np.dtype(float), choice.measure.is_distance)
+        check_start(self.init, d, choice.measure.is_distance)
         return self
 
     def start(self, d: int, dtype: Any) -> Array | None:
@@ -188,7 +188,13 @@ def begin(init: Any, choice: Choice, at: Beginning, planned: Plan) -> DenseSpace
 
 def checked_start(init: Any, d: int, dtype: Any, symmetric: bool) -> Array:
     """The start in the units of X, (d, d)."""
-    size = d * d * np.dtype(dtype).itemsize
+    check_start(init, d, symmetric)
+    return np.eye(d, dtype=dtype) if isinstance(init, str) else np.asarray(init, dtype)
+
+
+def check_start(init: Any, d: int, symmetric: bool) -> None:
+    """Refuse a start that is none, or too large to be built; the identity is not built for that."""
+    size = d * d * np.dtype(np.float32).itemsize
     if size > LARGEST:
         raise ValueError(
             f"{d:,} features need matrices of {size / 2**30:,.0f} GiB, one for each class and more. Use L2ODML or "
@@ -197,13 +203,12 @@ def checked_start(init: Any, d: int, dtype: Any, symmetric: bool) -> Array:
         )
     if isinstance(init, str):
         check.check_word("init", init, ("identity",))
-        return np.eye(d, dtype=dtype)
-    start = np.asarray(init, dtype)
+        return
+    start = np.asarray(init, np.float64)
     if start.shape != (d, d) or not np.isfinite(start).all():
         raise ValueError(f"init must be 'identity' or a finite ({d}, {d}) array, got shape {start.shape}.")
     if symmetric and not np.allclose(start, start.T):
         raise ValueError("init must be symmetric for a distance.")
-    return start
 
 
 def scale_of(who: str, choice: Choice, X: Rows, triplets: Array) -> float:
