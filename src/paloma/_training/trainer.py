@@ -9,11 +9,12 @@ import scipy.sparse as sp
 from .. import _validation as check
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import Beginning
+from .._core.space import PAIRS, Beginning
 from .._core.stream import Stream, Tally
 from .._progress import progress
 from .._reading.whitened import whitened
 from .._rows import stacked
+from .._threads import sharing
 from .._typing import Array, Rows
 from . import guard
 from .input import Checked
@@ -45,6 +46,10 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            self._fit(data)
+
+    def _fit(self, data: Checked) -> None:
         settings, old = self.settings, self.model
         labels = Labels() if data.y is None else Labels().extended(settings.labeled(data.y))
         if data.given is None and len(labels) < 2:
@@ -74,6 +79,10 @@ class Trainer:
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            self._partial_fit(data, classes)
+
+    def _partial_fit(self, data: Checked, classes: Any) -> None:
         settings, fresh = self.settings, self.model is None
         labels = Labels() if fresh else self.model.labels
         for y in (classes, data.y):

@@ -21,6 +21,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
 from .._reading import Reader
+from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
 from .._training.settings import Settings
@@ -60,6 +61,7 @@ class Learner(BaseEstimator):
     balanced: bool = False
     pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
+    n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
 
@@ -134,7 +136,7 @@ class Learner(BaseEstimator):
         pair_targets : (m,) +1 for similar pairs, -1 for dissimilar ones.
         triplet_weight : (m,) multiplies C; only with triplets or pairs.
         """
-        with check.unchanged_on_error(self):
+        with jobs(self.n_jobs), check.unchanged_on_error(self):
             settings = self._settings()
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight)
             if data.pairs is not None and self.early_stopping:
@@ -167,7 +169,7 @@ class Learner(BaseEstimator):
 
         Ctrl-C before the first step leaves the model as it was; later, it takes effect when all rows are learned.
         """
-        with whole_calls(), check.unchanged_on_error(self):
+        with jobs(self.n_jobs), whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
             space = None if model is None else model.space
@@ -277,7 +279,8 @@ class Learner(BaseEstimator):
         reader = self._reader()
         rows = reader.rows(X)
         codes = reader.candidates(rows, y)
-        return reader.pairwise_scores(reader.rows(Q), rows, codes)
+        with jobs(self.n_jobs):
+            return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
@@ -293,7 +296,8 @@ class Learner(BaseEstimator):
         training row is not its own neighbor.
         """
         reader = self._reader()
-        return reader.accuracy(reader.rows(X), y)
+        with jobs(self.n_jobs):
+            return reader.accuracy(reader.rows(X), y)
 
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""

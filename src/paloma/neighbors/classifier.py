@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._search.voting import RULES, majority, vote_shares, vote_weights
+from .._threads import jobs
 from .._typing import Array
 from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, settings_of
 from ..estimators.base import Learner
@@ -32,6 +33,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         What a neighbor's vote counts. "soft": for distances exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last
         neighbor; for similarities 1 / r for the r-th of the first seven. "uniform": the same for all
         (``n_neighbors=3, weights="uniform"`` is the paper's vote). "distance": 1 / d_r, for distances only.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
+        process may use (docs/speed.md). Not kept in model files.
 
     Examples
     --------
@@ -43,14 +47,17 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     0.97
     """
 
-    def __init__(self, metric: Any = None, *, n_neighbors: int = 3, weights: str = "uniform") -> None:
+    def __init__(
+        self, metric: Any = None, *, n_neighbors: int = 3, weights: str = "uniform", n_jobs: int | None = None
+    ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.weights = weights
+        self.n_jobs = n_jobs
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the metric, unless it is already fitted, and keep the rows as candidates."""
-        with check.unchanged_on_error(self):
+        with jobs(self.n_jobs), check.unchanged_on_error(self):
             self._check_parameters()
             if y is None:
                 raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
@@ -74,6 +81,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _check_parameters(self) -> None:
         check.check_count("n_neighbors", self.n_neighbors)
         check.check_word("weights", self.weights, RULES)
+        check.check_jobs(self.n_jobs)
 
     def _check_enough(self, n: int, what: str) -> None:
         if n < self.n_neighbors:
@@ -150,7 +158,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
         if X is None:
-            values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
+            with jobs(self.n_jobs):
+                values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
         else:
             values, ids = self._search(X, k)
         if self._row_numbers is not None:
@@ -165,7 +174,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[majority(*self._votes(X))]
 
     def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
-        return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
+        with jobs(self.n_jobs):
+            return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import Labels
+from .._threads import jobs, sharing
 from .._typing import Array
 from ..estimators import Mark, is_learner, parted, reader_of
 from ..estimators.base import Learner
@@ -55,6 +56,9 @@ class MetricIndex:
         ``"exact"`` (default): tiles of matrix products, every neighbor certified against rounding.
         ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
         50,000 items on; `recall` measures how good. ``"pgvector"``: vectors in a PostgreSQL table.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
+        process may use (docs/speed.md). Not kept in model files.
     **options
         Of the backend. ``faiss-hnsw``: `n_links` (32; more is better and larger), `ef_construction` (40),
         `ef_search` (64; more is better and slower). ``faiss-ivf``: `n_lists` (2 sqrt(n)), `n_probes` (an eighth of
@@ -81,7 +85,9 @@ class MetricIndex:
     0
     """
 
-    def __init__(self, metric: Any, *, backend: str = "exact", **options: Any) -> None:
+    def __init__(self, metric: Any, *, backend: str = "exact", n_jobs: int | None = None, **options: Any) -> None:
+        check.check_jobs(n_jobs)
+        self.n_jobs = n_jobs
         self._engine, self._settings = chosen(backend, options)
         self.metric, self.backend = metric, backend
         before, learner = parted(metric)
@@ -129,7 +135,7 @@ class MetricIndex:
         -------
         ids : (n,) ids of the new items. Adding copies all existing items: add many at a time.
         """
-        with self._writing:
+        with jobs(self.n_jobs), self._writing:
             held = self._shelf
             shelf = held.added(reader_of(self._learner), self._prepared(X), y, ids)
             if self._published is None:
@@ -153,7 +159,7 @@ class MetricIndex:
 
     def refresh(self) -> Self:
         """Publish the current metric: all items are mapped again, and graphs are rebuilt."""
-        with self._writing:
+        with jobs(self.n_jobs), self._writing:
             check_is_fitted(self._learner)
             if len(self):
                 self._publish(self._shelf)
@@ -201,7 +207,8 @@ class MetricIndex:
         check_is_fitted(self._learner)
         n = _candidates(k) if n_candidates is None else n_candidates
         check.check_count("n_candidates", n, k)
-        return self._settled(self._prepared(Q), k, n if rerank == "live" else None)
+        with jobs(self.n_jobs):
+            return self._settled(self._prepared(Q), k, n if rerank == "live" else None)
 
     def _prepared(self, X: Any) -> Any:
         """Rows as the learner sees them."""
@@ -227,7 +234,8 @@ class MetricIndex:
         else:
             live = View(reader_of(self._learner), view.shelf, view.center)
             places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
-            values, places = live.best_of(rows, places, k)
+            with sharing(n_candidates, rows.shape[1], rows.shape[1]):
+                values, places = live.best_of(rows, places, k)
         return view.reader.measure.visible(values), view.shelf.ids[places]
 
     def _held(self, k: int) -> Published:
@@ -300,6 +308,7 @@ class MetricIndex:
                 "metric": self.metric,
                 "published": None if published is None or self._fresh() else published.learner,
                 "backend": self.backend,
+                "n_jobs": self.n_jobs,
                 "options": options_of(self._settings),
                 "engine": {} if published is None else published.engine.memo(),
                 "center": None if published is None else published.view.center,
@@ -312,7 +321,7 @@ class MetricIndex:
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        index = cls(state["metric"], backend=state["backend"], **state["options"])
+        index = cls(state["metric"], backend=state["backend"], n_jobs=state.get("n_jobs"), **state["options"])
         shelf = Shelf(state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"]).checked()
         index._empty = Shelf.empty(shelf.next_id)
         if len(shelf):

@@ -70,7 +70,7 @@ def write_object(writer: Writer, value: Any, where: str) -> dict[str, Any]:
 
 
 def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: str) -> dict[str, Any]:
-    own = {"metric", "n_neighbors", "weights", "metric_", "classes_", "_numbers", "_items", "_row_numbers"}
+    own = {"metric", "n_neighbors", "weights", "n_jobs", "metric_", "classes_", "_numbers", "_items", "_row_numbers"}
     refuse_unknown(vars(model), {*own, "n_features_in_", "feature_names_in_", *_COLUMNS}, where)
     rows, reader = kept_rows(model), reader_of(bare_learner(model.metric_))
     if rows is None:

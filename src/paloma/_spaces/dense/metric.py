@@ -17,6 +17,7 @@ from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._core.psd import project
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from .matrices import Matrices
 
@@ -59,7 +60,9 @@ class DenseMetric:
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
-            self._matrices[code] = matrix = self._build(code)
+            d = len(self._state.start)
+            with sharing(d, d, d):
+                self._matrices[code] = matrix = self._build(code)
             if self._cone and not matrix.diagonal().any():
                 warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._matrices[code]
@@ -77,7 +80,9 @@ class DenseMetric:
     def _build(self, code: int) -> Array:
         (s, t), lam, mu = self._strength, self.locality.lam, self.locality.mu
         if code == UNSEEN:
-            return self._sum((self.unseen, self.matrix(SHARED)), ((1.0 - self.unseen) * self._square, self._state.start))
+            return self._sum(
+                (self.unseen, self.matrix(SHARED)), ((1.0 - self.unseen) * self._square, self._state.start)
+            )
         rest = (1.0 - s, self._state.start)
         parts = [(s, self._shared), rest] if code == SHARED else [(s - t + t * lam, self._shared), rest]
         if code != SHARED and self._cone == "components":
