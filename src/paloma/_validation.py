@@ -282,6 +282,13 @@ def count_or_auto(name: str, value: Any, auto: int) -> int:
     return int(value)
 
 
+def check_jobs(value: Any) -> None:
+    """n_jobs: a number of threads, -1 for all, or None."""
+    number = int(value) if isinstance(value, Integral) and value is not True and value is not False else 0
+    if value is not None and (number == 0 or number < -1):
+        raise ValueError(f"n_jobs must be a positive integer, -1 for all CPUs, or None, got {value!r}.")
+
+
 def check_between(name: str, value: Any, low: int, high: int) -> None:
     """An integer of at least `low` and at most `high`."""
     check_count(name, value, low)

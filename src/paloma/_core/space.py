@@ -17,6 +17,8 @@ from .._typing import Array, Rows
 from .choice import Choice
 from .stream import Stream, Tally
 
+# Pairs of a block of learning, about: what one product takes on a side.
+PAIRS = 512
 # Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
 AVERAGE_EVERY = 1024
 # Weight of later iterates in the average: eta of polynomial-decay averaging (Shamir & Zhang 2013).

@@ -10,10 +10,14 @@ from sklearn.utils import check_random_state
 from .._core.choice import Choice
 from .._core.locality import FREE, Labels
 from .._core.space import Representation
+from .._threads import sharing
 from .._typing import Array, Rows
 from .mining import Mined, Near, in_blocks, mine_by, near
 from .semi import Semi
 from .whitening import MAX_FULL, whitener_of
+
+# Rows that one product of mining or whitening takes on a side, or more.
+TILE = 1024
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Settings:
     balanced: bool
     pair_threshold: float | str
     block_size: int | str
+    n_jobs: int | None
     random_state: Any
     verbose: int
 
@@ -87,7 +92,10 @@ class Settings:
 
     def whitener(self, X: Rows, triplets: Array | None) -> Array | None:
         """What X is multiplied by before it is scaled, from the first triplets; None: nothing."""
-        return None if triplets is None else whitener_of(self.form(X), X, triplets[:, :2])
+        if triplets is None:
+            return None
+        with sharing(TILE, X.shape[1], X.shape[1]):
+            return whitener_of(self.form(X), X, triplets[:, :2])
 
     def scale_of(self, X: Rows, triplets: Array | None) -> Any:
         """What whitened rows are divided by; None as long as there are no triplets to tell."""
@@ -114,6 +122,10 @@ class Settings:
 
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Any = None) -> Mined:
         """Triplets from labels in mining rows; rows without a label take no part."""
+        with sharing(TILE, TILE, X.shape[1]):
+            return self._mined(X, codes, anchors, space)
+
+    def _mined(self, X: Rows, codes: Array, anchors: Array | None, space: Any) -> Mined:
         known = np.flatnonzero(codes >= 0)
         distances = self.space.mining_distances(X, known, space)
         if distances is None:

@@ -13,12 +13,13 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import Beginning, Pass
+from .._core.space import PAIRS, Beginning, Pass
 from .._core.step import Step
 from .._core.stream import Stream, Tally
 from .._progress import progress, reporting
 from .._reading.whitened import whitened
 from .._rows import stacked
+from .._threads import sharing
 from .._typing import Array, Rows
 from . import guard
 from .input import Checked
@@ -52,6 +53,10 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            self._fit(data)
+
+    def _fit(self, data: Checked) -> None:
         settings, old = self.settings, self.model
         labels = Labels() if data.y is None else Labels().extended(settings.labeled(data.y))
         if data.given is None and len(labels) < 2:
@@ -105,6 +110,10 @@ class Trainer:
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            self._partial_fit(data, classes)
+
+    def _partial_fit(self, data: Checked, classes: Any) -> None:
         settings, fresh = self.settings, self.model is None
         labels = Labels() if fresh else self.model.labels
         for y in (classes, data.y):

@@ -25,6 +25,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
 from .._reading import Reader
+from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
 from .._training.settings import Settings
@@ -65,6 +66,7 @@ class Learner(BaseEstimator):
     balanced: bool = False
     pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
+    n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
 
@@ -146,7 +148,7 @@ class Learner(BaseEstimator):
             its own on top of the shared one, M_g = lam U + mu L_g; `classes_` are the groups, and `group=` reads one. A
             group that never spoke has lam U + mu times the start. Needs a learner with lam, such as LODML.
         """
-        with check.unchanged_on_error(self):
+        with jobs(self.n_jobs), check.unchanged_on_error(self):
             settings = self._settings()
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
@@ -182,7 +184,7 @@ class Learner(BaseEstimator):
 
         Ctrl-C before the first step leaves the model as it was; later, it takes effect when all rows are learned.
         """
-        with whole_calls(), check.unchanged_on_error(self):
+        with jobs(self.n_jobs), whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
             space = None if model is None else model.space
@@ -320,7 +322,8 @@ class Learner(BaseEstimator):
         reader = self._reader()
         rows = reader.rows(X)
         codes = reader.candidates(rows, of_group(y, group, rows.shape[0]))
-        return reader.pairwise_scores(reader.rows(Q), rows, codes)
+        with jobs(self.n_jobs):
+            return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
     @alone
     def metric_matrix(self, label: Any = None) -> Array:
@@ -344,7 +347,8 @@ class Learner(BaseEstimator):
         `leave_one_out_score` and `triplet_score`.
         """
         reader = self._reader()
-        return reader.accuracy(reader.rows(X), y)
+        with jobs(self.n_jobs):
+            return reader.accuracy(reader.rows(X), y)
 
     @alone
     def leave_one_out_score(self, X: ArrayLike, y: ArrayLike) -> float:

@@ -80,6 +80,9 @@ TRIPLETS = """\
         "auto": estimated from the first pairs, which should then be a fair sample of both kinds.
     block_size : int or "auto"
         Triplets learned in one block. This affects speed, never the result.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs. Small ones always run on
+        one. None: as many as this process may use (docs/speed.md).
     random_state : int, RandomState or None
         Seed for the order of the anchors and the reservoir.
     verbose : int

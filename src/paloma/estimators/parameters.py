@@ -69,6 +69,7 @@ def _check_numbers(learner: Any) -> None:
     check.check_word("guard", learner.guard, ("auto", True, False))
     check.check_word("project", learner.project, ("auto", "components", "effective"))
     check.check_word("average", learner.average, ("auto", True, False))
+    check.check_jobs(learner.n_jobs)
     if learner.block_size != "auto":
         check.check_count("block_size", learner.block_size)
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._core.locality import Labels
 from .._search.voting import RULES, majority, vote_shares, vote_weights
+from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
     LODML,
@@ -58,6 +59,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     streamed_rows : int
         How many rows of each class that come by `partial_fit` are kept to vote: a uniform sample of them, or the last
         ones if the metric remembers by a window. Rows of `fit` always stay.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
+        process may use (docs/speed.md). Not kept in model files.
 
     Examples
     --------
@@ -72,12 +76,19 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     _placed: Any  # the rows under the metric; None: not yet
 
     def __init__(
-        self, metric: Any = None, *, n_neighbors: int = N_NEIGHBORS, weights: str = "soft", streamed_rows: int = 1000
+        self,
+        metric: Any = None,
+        *,
+        n_neighbors: int = N_NEIGHBORS,
+        weights: str = "soft",
+        streamed_rows: int = 1000,
+        n_jobs: int | None = None,
     ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.streamed_rows = streamed_rows
+        self.n_jobs = n_jobs
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
@@ -87,7 +98,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         sample_weight : (n,) factors of the rows' votes; a row of weight 0 does not vote. The metric learns from all
             rows alike.
         """
-        with check.unchanged_on_error(self):
+        with jobs(self.n_jobs), check.unchanged_on_error(self):
             self._check_parameters()
             rows, labels, votes = self._checked(X, y, sample_weight, reset=True)
             self._check_enough(rows.shape[0], f"n_samples = {rows.shape[0]} rows of X")
@@ -173,6 +184,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check.check_count("n_neighbors", self.n_neighbors)
         check.check_word("weights", self.weights, RULES)
         check.check_count("streamed_rows", self.streamed_rows)
+        check.check_jobs(self.n_jobs)
 
     def _check_enough(self, n: int, what: str) -> None:
         if n < self.n_neighbors != N_NEIGHBORS:
@@ -285,7 +297,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
         if X is None:
-            values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
+            with jobs(self.n_jobs):
+                values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
         else:
             values, ids = self._search(X, k)
         if self._kept.row_numbers is not None:
@@ -300,7 +313,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[majority(*self._votes(X))]
 
     def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
-        return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
+        with jobs(self.n_jobs):
+            return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from .. import _validation as check
 from .._core.locality import Labels
 from .._rows import stacked
+from .._threads import jobs, sharing
 from .._typing import Array
 from ..estimators import Mark, at_start, is_learner, no_learner, obey, parted, reader_of, reading
 from ..estimators.base import Learner
@@ -63,6 +64,9 @@ class MetricIndex:
         ``"exact"`` (default): tiles of matrix products, every neighbor certified against rounding.
         ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
         50,000 items on; `recall` measures how good. ``"pgvector"``: vectors in a PostgreSQL table.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
+        process may use (docs/speed.md). Not kept in model files.
     **options
         Of the backend. ``faiss-hnsw``: `n_links` (32; more is better and larger), `ef_construction` (40),
         `ef_search` (64; more is better and slower). ``faiss-ivf``: `n_lists` (2 sqrt(n)), `n_probes` (an eighth of
@@ -89,7 +93,9 @@ class MetricIndex:
     0
     """
 
-    def __init__(self, metric: Any, *, backend: str = "exact", **options: Any) -> None:
+    def __init__(self, metric: Any, *, backend: str = "exact", n_jobs: int | None = None, **options: Any) -> None:
+        check.check_jobs(n_jobs)
+        self.n_jobs = n_jobs
         self._engine, self._settings = chosen(backend, options)
         self.metric, self.backend = metric, backend
         before, learner = parted(metric)
@@ -144,7 +150,7 @@ class MetricIndex:
         -------
         ids : (n,) ids of the new items. Adding copies all existing items: add many at a time.
         """
-        with self._writing:
+        with jobs(self.n_jobs), self._writing:
             held, rows = self._shelf, self._prepared(X)
             with reading(self._learner):
                 if not self._learner.__sklearn_is_fitted__():
@@ -171,7 +177,7 @@ class MetricIndex:
 
     def refresh(self) -> Self:
         """Publish the current metric: all items are mapped again, and graphs are rebuilt."""
-        with self._writing:
+        with jobs(self.n_jobs), self._writing:
             if len(self):
                 self._publish(self._shelf)
         return self
@@ -223,7 +229,8 @@ class MetricIndex:
         n = _candidates(k) if n_candidates is None else n_candidates
         check.check_count("n_candidates", n, k)
         wanted = None if rerank == "published" and group is None else n
-        return self._settled(self._prepared(Q), k, wanted, rerank == "live", group)
+        with jobs(self.n_jobs):
+            return self._settled(self._prepared(Q), k, wanted, rerank == "live", group)
 
     def _prepared(self, X: Any) -> Any:
         """Rows as the learner sees them."""
@@ -261,7 +268,8 @@ class MetricIndex:
         view = published.view
         places = published.engine.candidates(Q, min(n_candidates, len(view.shelf)), k)
         ranking = View(reader_of(self._learner), view.shelf, view.center) if live else view
-        return (ranking if group is None else ranking.of_group(group)).best_of(Q, places, k)
+        with sharing(n_candidates, Q.shape[1], Q.shape[1]):
+            return (ranking if group is None else ranking.of_group(group)).best_of(Q, places, k)
 
     def _held(self, k: int) -> Published:
         published = self._published
@@ -403,6 +411,7 @@ class MetricIndex:
                 "metric": self.metric,
                 "published": None if published is None or self._fresh() else published.learner,
                 "backend": self.backend,
+                "n_jobs": self.n_jobs,
                 "options": options_of(self._settings),
                 "engine": {} if published is None else published.engine.memo(),
                 "center": None if published is None else published.view.center,
@@ -416,7 +425,7 @@ class MetricIndex:
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        index = cls(state["metric"], backend=state["backend"], **state["options"])
+        index = cls(state["metric"], backend=state["backend"], n_jobs=state.get("n_jobs"), **state["options"])
         payload = state.get("payload")
         shelf = Shelf(
             state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"],

@@ -17,6 +17,7 @@ from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._core.psd import project
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from .matrices import Matrices
 
@@ -59,7 +60,9 @@ class DenseMetric:
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
-            self._matrices[code] = matrix = self._build(code)
+            d = len(self._state.start)
+            with sharing(d, d, d):
+                self._matrices[code] = matrix = self._build(code)
             if self._cone and not matrix.diagonal().any():
                 warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._matrices[code]

@@ -12,8 +12,9 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
 from ..._core.psd import Follower
-from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
+from ..._core.space import PAIRS, Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
 from .matrices import Matrices
@@ -53,7 +54,8 @@ class DenseSpace(Space):
 
     def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
         """The loop, with averages taken at this rate; None takes none."""
-        return learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
+        with sharing(PAIRS, stream.X.shape[1], stream.X.shape[1]):
+            return learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
 
     def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
         return self.planned(choice, self.matrices, stream, block)
@@ -73,7 +75,8 @@ class DenseSpace(Space):
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
         begun, self._read_at = self._read_at, counts.seen
-        if begun < 0 or not 0 <= counts.seen - begun <= FEW or len(self.matrices.start) < WIDE:
+        near = begun >= 0 and 0 <= counts.seen - begun <= FEW
+        if not (near and self.matrices.symmetric and len(self.matrices.start) >= WIDE):
             self._follower.forget()
             return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
         project = self._follower.project

@@ -10,13 +10,11 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from ..._typing import Array
 from ..._validation import check_word
 
 PRECOMPUTED = "precomputed"
-NAMES = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
 # Whose loops in scikit-learn take no arrays that are read-only.
 WRITABLE = ("additive_chi2", "chi2")
 # Self-values k(x, x) come from the diagonals of small square tiles.
@@ -178,6 +176,8 @@ class Kernel:
             if self.by_rows is False:
                 values = self.function(left, right, **self.params)
             else:
+                from sklearn.metrics.pairwise import pairwise_kernels
+
                 values = pairwise_kernels(left, None if same else right, metric=self.function, **self.params)
         values = np.array(values, X.dtype, order="C", copy=True if self.by_rows is False else None)
         if not np.isfinite(values).all():
@@ -194,7 +194,9 @@ def check_kernel(function: Any, params: Any, normalize: Any) -> None:
         raise ValueError(f"kernel_params must be a dict or None, got {params!r}.")
     if callable(function):
         return
-    check_word("kernel", function, NAMES)
+    from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS  # loads slowly
+
+    check_word("kernel", function, (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED))
     known = set() if function == PRECOMPUTED else set(KERNEL_PARAMS[function])
     if unknown := sorted(set(params or {}) - known):
         raise ValueError(f"kernel={function!r} takes kernel_params {sorted(known) or 'none'}, got {unknown}.")

@@ -14,6 +14,7 @@ from ..._core.locality import Locality
 from ..._core.loop import learn
 from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally, candidate_codes
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
 from .functions import Kernel
@@ -181,7 +182,9 @@ class KernelSpace(Space):
         numbers = self.state.enter(stream.X, stream.triplets, candidate_codes(choice, stream, stream.triplets))
         work = blocks.Work(self.state, self.hedge, judging, self.kind.delta or 0.0, draws, counts.seen, *numbers)
         more: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
-        return learn(choice, work, replace(stream), **more)
+        n_rows = stream.X.shape[0]
+        with sharing(n_rows, n_rows, stream.X.shape[1]):
+            return learn(choice, work, replace(stream), **more)
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
-from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
@@ -234,6 +233,8 @@ def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:
 
 def random_projection(d: int, m: int, kind: str, seed: int) -> Any:
     """(d, m) random matrix with E[R R^T] = I: Gaussian as in the paper, or sparse signs (Li et al. 2006)."""
+    from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection  # loads slowly
+
     make = {"gaussian": GaussianRandomProjection, "sparse": SparseRandomProjection}[kind]
     components = make(n_components=m, random_state=seed).fit(sp.csr_matrix((2, d))).components_
     return components.T.tocsr() if sp.issparse(components) else np.ascontiguousarray(components.T)
