@@ -7,9 +7,9 @@ from sklearn.datasets import load_digits, load_wine
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
-from paloma._search.voting import vote_weights
-from paloma._training.guard import GLOBAL, LOCAL, due, scores, shortlist, strength
+from paloma._training.guard import GLOBAL, LOCAL, due, scores, strength
 from paloma.preprocessing import UnitRows
+from twins.neighbors import mixed_shares
 
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
@@ -29,16 +29,13 @@ def ring(n, seed=0, d=20):
 @pytest.mark.parametrize("is_distance", [True, False])
 def test_scores_of_mixed_metrics_are_those_of_a_full_search(is_distance):
     rng = np.random.default_rng(0)
-    tables = [rng.random((30, 200)) for _ in range(3)]
-    classes, own = rng.integers(0, 3, 200), rng.integers(0, 3, 30)
-    values, ids = shortlist(tables, n_short=200)
-    found = scores(values, classes[ids] == own[:, None], LOCAL, is_distance)
-    for (s, t), score in zip(LOCAL, found, strict=True):
-        mixed = (1 - s) * tables[0] + (s - t) * tables[1] + t * tables[2]
-        near = np.argsort(mixed, axis=1)[:, :10]
-        weight = vote_weights("soft", np.take_along_axis(mixed, near, 1), is_distance)
-        share = (weight * (classes[near] == own[:, None])).sum(axis=1) / weight.sum(axis=1)
-        assert score == pytest.approx(np.log(share + 0.05))
+    tables = rng.random((3, 30, 200)) - (0.0 if is_distance else 0.5)
+    codes, truth = rng.integers(0, 3, 200), rng.integers(0, 3, 30)
+    tables[:, np.arange(30), np.arange(30)] = np.inf
+    literal = np.where(np.isinf(tables), 1e9, tables)
+    expected = mixed_shares(literal, LOCAL, codes, truth, soft=is_distance)
+    found = scores(tables, codes, truth, LOCAL, is_distance)
+    np.testing.assert_allclose(found, np.log(expected + 0.05), rtol=1e-12)
 
 
 def test_strength_follows_evidence():

@@ -1,5 +1,7 @@
 """Partial top-k over tiles of scores."""
 
+import math
+
 from .jit import compiled
 
 
@@ -31,3 +33,29 @@ def merge_tile(tile, queries, others, best, ids):
             best[q, place] = value
             ids[q, place] = start + i
             worst = best[q, k - 1]
+
+
+@compiled
+def nearest_mixed(tables, points, best, ids):
+    """The k smallest values (1 - s) a + (s - t) b + t c of each query, for every point (s, t) of a grid.
+
+    tables : (3, n_queries, n_items), the values a, b and c; infinite where an item does not count.
+    best, ids : (n_points, n_queries, k), filled sorted; of equal values the item of the lower number comes first.
+    """
+    k = best.shape[2]
+    for p in range(points.shape[0]):
+        first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
+        for q in range(tables.shape[1]):
+            near, rows = best[p, q], ids[p, q]
+            near[:] = math.inf
+            for i in range(tables.shape[2]):
+                value = first * tables[0, q, i] + second * tables[1, q, i] + third * tables[2, q, i]
+                if not value < near[k - 1]:
+                    continue
+                place = k - 1
+                while place > 0 and value < near[place - 1]:
+                    near[place] = near[place - 1]
+                    rows[place] = rows[place - 1]
+                    place -= 1
+                near[place] = value
+                rows[place] = i

@@ -11,7 +11,7 @@ from .._core.choice import Choice
 from .._core.locality import FREE, Labels
 from .._core.space import Representation
 from .._typing import Array, Rows
-from .mining import Mined, Near, mine_by, near
+from .mining import Mined, Near, mine_by, near, target_pairs
 from .semi import Semi
 from .whitening import MAX_FULL, whitener_of
 
@@ -85,9 +85,17 @@ class Settings:
         form = self.space.whitening if self.choice.measure.is_distance else "scalar"
         return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
 
-    def whitener(self, X: Rows, triplets: Array | None) -> Array | None:
-        """What X is multiplied by before it is scaled, from the first triplets; None: nothing."""
-        return None if triplets is None else whitener_of(self.form(X), X, triplets[:, :2])
+    def whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+        """What X is multiplied by before it is scaled, from pairs (or triplets) that begin with near rows."""
+        return None if pairs is None else whitener_of(self.form(X), X, pairs[:, :2])
+
+    def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
+        """Labeled rows, or `anchors` among them, and their targets: what the whitener looks at; None: it does not."""
+        if self.form(X) == "scalar":
+            return None
+        known = np.flatnonzero(codes >= 0)
+        inside = None if anchors is None else np.searchsorted(known, anchors)
+        return known[target_pairs(self.mining_rows(X[known]), codes[known], self.n_targets, inside)]
 
     def scale_of(self, X: Rows, triplets: Array | None) -> Any:
         """What whitened rows are divided by; None as long as there are no triplets to tell."""

@@ -54,13 +54,11 @@ class Trainer:
             )
         codes, rng = settings.codes(labels, data.y), settings.generator()
         mined, first = None, data.given
+        near = data.near if first is not None else settings.near_pairs(data.X, codes)
+        whitener = settings.whitener(data.X, near)
         if first is None:
-            mined = settings.mine(settings.mining_rows(data.X), codes, space=old and old.space)
-            first = mined.triplets
-        whitener = settings.whitener(data.X, data.near if mined is None else first)
-        if mined is not None:
-            if whitener is not None:
-                mined = settings.mine(settings.mining_rows(whitened(data.X, whitener)), codes)
+            rows = settings.mining_rows(whitened(data.X, whitener))
+            mined = settings.mine(rows, codes, space=old and old.space)
             first, self.mined = mined.triplets, mined.summary()
         self._begin(data.X, labels, rng, first, whitener, whole=True)
         self.model.from_labels = mined is not None
@@ -330,14 +328,12 @@ class Trainer:
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
         if len(anchors) and (pool_codes != pool_codes[0]).any():
-            inside = whitened(pool, model.whitener)
-            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            whitener = model.whitener
             if model.scale is None:
-                whitener = settings.whitener(pool, mined.triplets)
-                if whitener is not None:
-                    inside = whitened(pool, whitener)
-                    mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
-                self._freeze(pool, mined.triplets, whitener)
+                whitener = settings.whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
+            inside = whitened(pool, whitener)
+            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            self._freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = settings.averages(given=False, passes=1)
