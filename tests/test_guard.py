@@ -47,7 +47,7 @@ def test_strength_follows_evidence():
     assert strength(np.zeros((len(LOCAL), 1)), LOCAL)[1] < 0.5
 
 
-def test_streams_are_judged_at_every_quarter_more():
+def test_streams_are_judged_at_every_half_more():
     seen, n = [], 0
     for _ in range(4000):
         if due(n, n + 25):
@@ -55,8 +55,8 @@ def test_streams_are_judged_at_every_quarter_more():
         n += 25
     assert seen[:2] == [25, 50]
     steps = np.diff(seen) / seen[:-1]
-    assert steps[5:].max() < 0.5
-    assert len(seen) < 45
+    assert steps[5:].max() < 0.8
+    assert len(seen) < 25
     assert not due(100, 100)
     assert not due(0, 0)
 
@@ -166,9 +166,11 @@ def test_a_stream_is_followed_as_evidence_grows():
     few, many = LODML(random_state=0).partial_fit(rows[:6], y[:6]), streamed(LODML(random_state=0), rows, y)
     assert few.strength_ < 0.2
     assert few.strength_ < many.strength_ <= 1.0
-    rng = np.random.default_rng(1)
-    noise = streamed(ODML(random_state=0), rng.normal(size=(800, 20)), rng.integers(0, 2, 800))
-    assert noise.strength_ < many.strength_
+    rows = np.random.default_rng(1).normal(size=(800, 20))
+    clear, noise = (
+        streamed(ODML(random_state=0), rows, y) for y in (rows[:, 0] > rows[:, 1], rows[:, 0] * 1e6 % 2 > 1)
+    )
+    assert noise.strength_ < clear.strength_
 
 
 @pytest.mark.parametrize("kind", GUARDED)

@@ -28,14 +28,15 @@ STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
 # Rows that are judged by `fit`, cut in two halves: each is judged by a metric that the other one taught. So many rows,
-# these among them, may be their neighbors.
+# these among them, may be their neighbors. With many classes, so many of each: halves must be able to learn them.
 MAX_ROWS, MAX_CANDIDATES = 800, 1000
+ROWS_PER_CLASS = 20
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
 # A stream is judged by as many of the rows that it keeps, each among the others, whenever it has seen GROWTH times as
 # many triplets; n judged rows count n / (n + PRIOR). They were learned from, hence the larger tolerance.
-GROWTH = 1.25
+GROWTH = 1.5
 PRIOR = 50.0
 N_NEIGHBORS = 10
 # Standard errors by which a point may be behind the best one and still take part.
@@ -52,8 +53,10 @@ def points_of(is_local: bool) -> Array:
 
 def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
     """Labeled rows at random, and for each its half, 0 or 1, or -1; None if a half has fewer than 2 classes."""
-    chosen = rng.permutation(np.flatnonzero(codes >= 0))[:MAX_CANDIDATES]
-    half = np.where(np.arange(len(chosen)) < MAX_ROWS, np.arange(len(chosen)) % 2, -1)
+    known = np.flatnonzero(codes >= 0)
+    most = max(MAX_ROWS, ROWS_PER_CLASS * len(np.unique(codes[known])))
+    chosen = rng.permutation(known)[: max(MAX_CANDIDATES, most)]
+    half = np.where(np.arange(len(chosen)) < most, np.arange(len(chosen)) % 2, -1)
     enough = all(len(np.unique(codes[chosen[half == part]])) > 1 for part in (0, 1))
     return (chosen, half) if enough else None
 
