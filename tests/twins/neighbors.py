@@ -47,3 +47,16 @@ def local_shares(measure, metrics, Q, X, y, k, weights):
             votes[y[row]] += weight
         shares.append([votes[label] / sum(votes.values()) for label in labels])
     return np.array(shares)
+
+
+def mixed_shares(tables, points, codes, truth, k=10, soft=True):
+    """Share of the true class in the votes of each query, (n_points, n_queries), all mixtures sorted in full."""
+    shares = np.empty((len(points), len(truth)))
+    for p, (s, t) in enumerate(points):
+        for q, label in enumerate(truth):
+            mixed = (1 - s) * tables[0][q] + (s - t) * tables[1][q] + t * tables[2][q]
+            near = np.argsort(mixed, kind="stable")[:k]
+            weights = np.exp(-mixed[near] / (0.25 * mixed[near][-1])) if soft else (1 / np.arange(1.0, k + 1))
+            weights[7:] *= 1.0 if soft else 0.0
+            shares[p, q] = weights[codes[near] == label].sum() / weights.sum()
+    return shares

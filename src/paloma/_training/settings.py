@@ -12,7 +12,7 @@ from .._core.locality import FREE, Labels
 from .._core.space import Representation
 from .._threads import sharing
 from .._typing import Array, Rows
-from .mining import Mined, Near, in_blocks, mine_by, near
+from .mining import Mined, Near, in_blocks, mine_by, near, target_pairs
 from .semi import Semi
 from .whitening import MAX_FULL, whitener_of
 
@@ -90,12 +90,20 @@ class Settings:
         form = self.space.whitening if self.choice.measure.is_distance else "scalar"
         return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
 
-    def whitener(self, X: Rows, triplets: Array | None) -> Array | None:
-        """What X is multiplied by before it is scaled, from the first triplets; None: nothing."""
-        if triplets is None:
+    def whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+        """What X is multiplied by before it is scaled, from pairs (or triplets) that begin with near rows."""
+        if pairs is None:
             return None
         with sharing(TILE, X.shape[1], X.shape[1]):
-            return whitener_of(self.form(X), X, triplets[:, :2])
+            return whitener_of(self.form(X), X, pairs[:, :2])
+
+    def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
+        """Labeled rows, or `anchors` among them, and their targets: what the whitener looks at; None: it does not."""
+        if self.form(X) == "scalar":
+            return None
+        known = np.flatnonzero(codes >= 0)
+        inside = None if anchors is None else np.searchsorted(known, anchors)
+        return known[target_pairs(self.mining_rows(X[known]), codes[known], self.n_targets, inside)]
 
     def scale_of(self, X: Rows, triplets: Array | None) -> Any:
         """What whitened rows are divided by; None as long as there are no triplets to tell."""

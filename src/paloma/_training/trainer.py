@@ -70,12 +70,11 @@ class Trainer:
         mined, first = None, data.given
         if first is None:
             self._check_classes(codes)
-            mined = settings.mine(settings.mining_rows(X), own, space=old and old.space)
-            first = mined.triplets
-        whitener = settings.whitener(X, data.near if mined is None else first)
-        if mined is not None:
-            if whitener is not None:
-                mined = settings.mine(settings.mining_rows(whitened(X, whitener)), own)
+        near = data.near if first is not None else settings.near_pairs(X, own)
+        whitener = settings.whitener(X, near)
+        if first is None:
+            rows = settings.mining_rows(whitened(X, whitener))
+            mined = settings.mine(rows, own, space=old and old.space)
             first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
         self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
         self.model.from_labels = mined is not None
@@ -488,14 +487,12 @@ class Trainer:
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
         if len(anchors) and (pool_codes != pool_codes[0]).any():
-            inside = whitened(pool, model.whitener)
-            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            whitener = model.whitener
             if model.scale is None:
-                whitener = settings.whitener(pool, mined.triplets)
-                if whitener is not None:
-                    inside = whitened(pool, whitener)
-                    mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
-                self._freeze(pool, mined.triplets, whitener)
+                whitener = settings.whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
+            inside = whitened(pool, whitener)
+            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            self._freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = settings.averages(given=False, passes=1)

@@ -32,7 +32,7 @@ MATRICES = """\
         LODML and SLMOML up to 1,024 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others.
         None takes X as it is.
     guard : "auto", True or False
-        After `fit` from labels, two halves of at most 800 rows judge how far the metrics follow what was learned
+        After `fit` from labels, two halves of some 800 rows judge how far the metrics follow what was learned
         (`strength_`), and how far its local part (`local_share_`): each half by what the other one teaches. If labels
         are noisy or few, this keeps the metrics near the start. "auto" is True for ODML, LODML, SLMOML, OASIS and LOSL
         unless scale is None.
