@@ -53,8 +53,9 @@ def test_the_table_while_learning(files):
     train, _, model = files
     result = run("fit", train, "-o", model)
     lines = result.stderr.splitlines()
-    assert lines[0].split("  ")[-1].strip() == "triplets/s"
-    seen = [int(line.split()[0].replace(",", "")) for line in lines[1:-2]]
+    assert lines[0] == "200 rows, 4 features (a, b, c, d); 3 classes in 'label'"
+    assert lines[1].split("  ")[-1].strip() == "triplets/s"
+    seen = [int(line.split()[0].replace(",", "")) for line in lines[2:-2]]
     metric = paloma.load(model)[-1].metric_
     assert seen == sorted(seen)
     assert seen[-1] == metric.n_triplets_

@@ -149,7 +149,8 @@ def test_pickle_goes_on_exactly(kind):
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_grid_search_on_a_learner(kind):
-    search = GridSearchCV(kind(random_state=0), {"C": [0.01, 0.1]}, cv=StratifiedKFold(3)).fit(X, Y)
+    rows = UnitRows().fit_transform(StandardScaler().fit_transform(X))  # as similarities need them
+    search = GridSearchCV(kind(random_state=0), {"C": [0.001, 0.01]}, cv=StratifiedKFold(3)).fit(rows, Y)
     assert search.best_score_ > 0.8
 
 

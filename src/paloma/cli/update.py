@@ -22,6 +22,8 @@ def update(
     labels: opt.Labels = None,
     label_type: opt.LabelKind = "auto",
     drop: opt.Drop = "",
+    missing: opt.Missing = "error",
+    skip_errors: opt.SkipErrors = 0,
     prepare: opt.Prepare = "auto",
     metric_only: opt.MetricOnly = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of rows to learn at a time.")] = 1000,
@@ -46,6 +48,7 @@ def update(
       tail -f events.csv | paloma update events.paloma --learner LODML
     """
     from .._progress import reporting
+    from ..estimators import learner_of
     from ..persist import load, locked
     from ..workflow import update as run
     from . import _models
@@ -62,16 +65,24 @@ def update(
         else:
             model = _models.learner(learner, setting, seed)
         steps, names = _models.preprocessing(prepare), dict[str, Any]()
-        wanted, kind = _models.wanted(model, label, True, drop), _models.label_type(model, label_type)
+        begins = not learner_of(model).__sklearn_is_fitted__()
+        if missing == "mean" and not begins:
+            raise ValueError("--missing mean: the means belong to the model, which was begun without them. Use drop.")
+        wanted = _models.tolerating(_models.wanted(model, label, True, drop), missing, skip_errors)
+        kind = _models.label_type(model, label_type)
         with Interrupt() as interrupt, reporting(learning):
             source = batches(data, wanted, labels=labels, size=batch, patience=patience, interrupt=interrupt)
             run(
                 model, _until(interrupt, _read(names, source, wanted, kind, learning, data)), preprocessing=steps,
-                keep_rows=not metric_only, columns=names, path=model_file, save_every=save_every,
+                fill_missing=missing == "mean", keep_rows=not metric_only, columns=names, path=model_file,
+                save_every=save_every,
             )  # fmt: skip
     learning.finish()
+    if wanted.told() and not (quiet or as_json):
+        typer.echo(wanted.told(), err=True)
     if as_json:
-        print_json({"model": str(model_file), **learning.figures()})
+        left_out = {"rows_dropped": wanted.n_missing, "rows_skipped": wanted.n_skipped}
+        print_json({"model": str(model_file), **learning.figures(), **left_out})
     raise typer.Exit(interrupt.exit_code)
 
 
@@ -82,7 +93,7 @@ def _read(
     from ._models import columns
 
     for part in source:
-        if part is None:
+        if not part:
             yield None
             continue
         part.y = kind.of(part, data)

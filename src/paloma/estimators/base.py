@@ -342,7 +342,7 @@ class Learner(BaseEstimator):
         The rows that the learner remembers vote, `reservoir_size` of each class: a MetricKNeighborsClassifier, in which
         all rows vote, is usually somewhat better. A row is not its own neighbor, so that rows which were learned from
         can be scored, though too well. Rows of classes that the learner has not met vote for each other, as if they had
-        been added: since scikit-learn does not take a learner for a classifier, pass GridSearchCV a StratifiedKFold. With
+        been added; scikit-learn does not take a learner for a classifier, so give GridSearchCV a StratifiedKFold. With
         a precomputed kernel, all training rows vote. A learner that remembers no labeled rows refuses; see
         `leave_one_out_score` and `triplet_score`.
         """

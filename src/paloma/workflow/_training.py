@@ -15,7 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from ..estimators import learner_of, measure_of
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
 from ..persist import save
-from ..preprocessing import UnitRows
+from ..preprocessing import FillMissing, UnitRows
 from ._model import Path, assembled, classifier_over, prepared, split, transformed
 
 _STEPS = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler, "unit": UnitRows}
@@ -32,6 +32,7 @@ def train(
     triplets: ArrayLike | None = None,
     triplet_weight: ArrayLike | None = None,
     preprocessing: Any = "auto",
+    fill_missing: bool = False,
     keep_rows: bool = True,
     n_neighbors: int | None = None,
     columns: Mapping[str, Any] | None = None,
@@ -52,6 +53,8 @@ def train(
     preprocessing : {"auto", "standard", "minmax", "maxabs", "unit"}, transformer or None
         What to fit in front of the learner. "auto" standardizes dense columns and, for a similarity learner, appends
         `UnitRows`; triplets of points are learned as they are. None: nothing.
+    fill_missing : bool
+        Whether to fill in missing values (NaN), here and in all later rows, by the means of the columns.
     keep_rows : bool
         Whether the model keeps the labeled rows, so that it can classify and be searched.
     n_neighbors : int, optional
@@ -82,7 +85,7 @@ def train(
     keeps = keep_rows and X is not None and y is not None
     if keeps and n_neighbors is not None and n_neighbors > np.shape(X)[0]:
         raise ValueError(f"n_neighbors={n_neighbors} is more than the n_samples = {np.shape(X)[0]} rows of X.")
-    steps = _transformers(preprocessing, X, similarity=not measure_of(learner).is_distance)
+    steps = _transformers(preprocessing, X, not measure_of(learner).is_distance, fill_missing)
     rows = X
     for step in steps:
         rows = step.fit_transform(rows, y)
@@ -132,6 +135,7 @@ def update(
     batches: Iterable[Any],
     *,
     preprocessing: Any = None,
+    fill_missing: bool = False,
     keep_rows: bool = False,
     columns: Mapping[str, Any] | None = None,
     path: Path | None = None,
@@ -149,7 +153,7 @@ def update(
     batches : iterable
         Of pairs (X, y), or of dicts with arguments of the learner's `partial_fit`, e.g. triplets of points
         ``{"X": None, "triplets": points}``. None stands for a pause, which is a chance to save.
-    preprocessing, keep_rows
+    preprocessing, fill_missing, keep_rows
         For an unfitted learner, as in `train`: fitted on the first rows, at least FIRST_ROWS unless there are fewer.
         Neither applies to triplets of points.
     columns : dict, optional
@@ -178,7 +182,7 @@ def update(
     (119, 59)
     """
     held: list[Any] | None = None
-    if not learner_of(model).__sklearn_is_fitted__() and (keep_rows or preprocessing is not None):
+    if not learner_of(model).__sklearn_is_fitted__() and (keep_rows or fill_missing or preprocessing is not None):
         held = []  # batches until there are rows enough to fit preprocessing on
     unsaved, saved = False, perf_counter()
     try:
@@ -186,7 +190,7 @@ def update(
             if batch is not None and held is not None:
                 held.append(batch)
                 if _enough(held):
-                    model, held, unsaved = _begun(model, held, preprocessing, keep_rows), None, True
+                    model, held, unsaved = _begun(model, held, preprocessing, fill_missing, keep_rows), None, True
             elif batch is not None:
                 _learn(model, batch)
                 unsaved = True
@@ -198,7 +202,7 @@ def update(
         raise
     finally:
         if held:
-            model, unsaved = _begun(model, held, preprocessing, keep_rows), True
+            model, unsaved = _begun(model, held, preprocessing, fill_missing, keep_rows), True
         if unsaved:
             _finish(model, columns, path)
     return model
@@ -215,13 +219,13 @@ def _rows_of(batch: Any) -> Any:
     return batch["X"] if isinstance(batch, Mapping) else batch[0]
 
 
-def _begun(learner: Any, first: list[Any], preprocessing: Any, keeps: bool) -> Any:
+def _begun(learner: Any, first: list[Any], preprocessing: Any, fills: bool, keeps: bool) -> Any:
     """A learner that has learned the first batches, behind transformers fitted on them; if it is to keep rows, in a
     classifier. Triplets of points that come first are learned as they are."""
     parts, model = [rows for rows in map(_rows_of, first) if rows is not None], learner
     if parts:
         rows = sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate([np.asarray(p) for p in parts])
-        steps = _transformers(preprocessing, rows, similarity=not measure_of(learner).is_distance)
+        steps = _transformers(preprocessing, rows, not measure_of(learner).is_distance, fills)
         for step in steps:
             rows = step.fit_transform(rows)
         model = assembled(steps, MetricKNeighborsClassifier(learner) if keeps else learner)
@@ -240,18 +244,19 @@ def _learn(model: Any, batch: Any) -> None:
         learner_of(model).partial_fit(**given)
 
 
-def _transformers(preprocessing: Any, X: Any, similarity: bool) -> list[Any]:
+def _transformers(preprocessing: Any, X: Any, similarity: bool, fills: bool) -> list[Any]:
     """Unfitted transformers to put in front of a learner."""
     if isinstance(preprocessing, str) and preprocessing not in PREPROCESSING:
         known = ", ".join(PREPROCESSING)
         raise ValueError(f"preprocessing must be one of {known}, a transformer or None, got {preprocessing!r}.")
-    if preprocessing is None or (preprocessing == "auto" and X is None):
-        return []
+    filling: list[Any] = [FillMissing()] * (fills and X is not None and not sp.issparse(X))
+    if preprocessing is None or (isinstance(preprocessing, str) and preprocessing == "auto" and X is None):
+        return filling
     if X is None:
         raise ValueError("preprocessing must be fitted on rows, but X is None. Use preprocessing=None.")
-    if preprocessing == "auto":
-        return [StandardScaler()] * (not sp.issparse(X)) + [UnitRows()] * similarity
-    return [_STEPS[preprocessing]() if isinstance(preprocessing, str) else clone(preprocessing)]
+    if isinstance(preprocessing, str) and preprocessing == "auto":
+        return filling + [StandardScaler()] * (not sp.issparse(X)) + [UnitRows()] * similarity
+    return [*filling, _STEPS[preprocessing]() if isinstance(preprocessing, str) else clone(preprocessing)]
 
 
 def _finish(model: Any, columns: Mapping[str, Any] | None, path: Path | None) -> None:
