@@ -55,7 +55,7 @@ def spectra(metric: Any, *, n_classes: int = 5, ax: Any = None) -> Any:
     >>> from paloma import LODML, plot
     >>> from sklearn.datasets import load_iris
     >>> ax = plot.spectra(LODML(random_state=0).fit(*load_iris(return_X_y=True)))
-    >>> [line.get_label() for line in ax.lines][0]
+    >>> ax.lines[0].get_label()
     'shared'
     """
     learner = bare_learner(metric)
@@ -190,19 +190,21 @@ def learning_curve(
     ['Euclid', 'LODML']
     """
     learner = bare_learner(metric)
-    X, X_test, y, y_test = train_test_split(
+    rows, rows_test, labels, labels_test = train_test_split(
         np.asarray(X), np.asarray(y), test_size=test_size, stratify=y, random_state=random_state
     )
-    n = len(X)
+    n = len(rows)
     if sizes is None:
-        sizes = sorted({max(n >> k, 2 * len(np.unique(y))) for k in range(6)})
+        sizes = sorted({max(n >> k, 2 * len(np.unique(labels))) for k in range(6)})
     if min(sizes) < 2 or max(sizes) > n:
         raise ValueError(f"sizes must be between 2 and the {n} rows that are not held out, got {list(sizes)}.")
     plain, learned = [], []
     for size in sizes:
-        model = MetricKNeighborsClassifier(clone(learner), n_neighbors=n_neighbors).fit(X[:size], y[:size])
-        learned.append(model.score(X_test, y_test))
-        plain.append(euclidean_accuracy(X_test, y_test, n_neighbors=n_neighbors, items=X[:size], item_labels=y[:size]))
+        items, item_labels = rows[:size], labels[:size]
+        model = MetricKNeighborsClassifier(clone(learner), n_neighbors=n_neighbors).fit(items, item_labels)
+        learned.append(model.score(rows_test, labels_test))
+        known = {"items": items, "item_labels": item_labels}
+        plain.append(euclidean_accuracy(rows_test, labels_test, n_neighbors=n_neighbors, **known))
     ax = _axes(ax)
     ax.plot(sizes, plain, marker="o", label="Euclid")
     ax.plot(sizes, learned, marker="o", label=check.name_of(learner))
