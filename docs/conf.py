@@ -18,8 +18,6 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-html_copy_source = False
-exclude_patterns = ["results/report.md"]
 html_theme = "furo"
 html_title = f"paloma {version}"
 html_static_path = ["_static"]
@@ -62,6 +60,12 @@ def plain(app, what, name, obj, options, lines):
         lines[number] = "`".join(outside)
 
 
+def skip(app, what, name, obj, skipped, options):
+    """What scikit-learn adds to route metadata is described there."""
+    del app, what, obj, options
+    return True if re.fullmatch(r"set_\w+_request", name) else skipped
+
+
 def mathjax(app, error):
     """The program and its fonts into the site."""
     if error is None and app.builder.format == "html":
@@ -73,4 +77,5 @@ def mathjax(app, error):
 
 def setup(app):
     app.connect("build-finished", mathjax)
+    app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", plain, priority=900)
