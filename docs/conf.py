@@ -44,6 +44,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_signature": False,
+    "write_computation_times": False,  # its page asks other origins for scripts
     "min_reported_time": 10_000,
     "abort_on_example_error": True,
     "nested_sections": False,

@@ -2,8 +2,7 @@
 Neighbors before and after
 ==========================
 
-What search finds for the same queries by the plain distance and under the learned one, and which parts of the picture
-count for which digit.
+What search finds for the same queries by the plain distance and under the learned one.
 """
 
 import matplotlib.pyplot as plt
@@ -25,18 +24,10 @@ print(f"LODML  {model.score(X_test, y_test):.3f}")
 
 nearest = ((X_test[:, None] - X[None]) ** 2).sum(axis=2).argmin(axis=1)
 mended = np.flatnonzero((y[nearest] != y_test) & (y[model.kneighbors(X_test)[1][:, 0]] == y_test))
-plot.neighbors(metric, X_test[mended[:3]], X, y, shape=(8, 8), n_neighbors=7)
-
-# %%
-# The diagonal of each metric as a picture: bright pixels decide.
-
-figure, axes = plt.subplots(2, 5, figsize=(9, 4), layout="constrained")
-for ax, label in zip(axes.flat, metric.classes_, strict=True):
-    ax.imshow(np.diag(metric.metric_matrix(label)).reshape(8, 8))
-    ax.set_title(label)
-    ax.set_axis_off()
+figure = plt.figure(figsize=(8, 6.5), layout="constrained")
+plot.neighbors(metric, X_test[mended[:3]], X, y, shape=(8, 8), n_neighbors=7, figure=figure)
 
 # %%
 # Few directions count more than the others:
 
-plot.spectra(metric, n_classes=3)
+ax = plot.spectra(metric, n_classes=3, ax=plt.figure(figsize=(6, 4), layout="constrained").subplots())

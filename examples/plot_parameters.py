@@ -44,6 +44,6 @@ for ax, (name, values) in zip(axes, curves.items(), strict=True):
 axes[0].set_ylabel("accuracy on held-out rows")
 
 # %%
-# C has a wide plateau: orders of magnitude matter, factors of two do not. Far too small, nothing is learned; far too
-# large, the last triplets win. lam between .25 and .75 is rarely far from the best; with few rows per class, closer to
-# 1 is safer. More neighbors help where labels or features are noisy.
+# Far too small a C learns too little in the passes that it is given; ten or a hundred times too large costs two or
+# three points here, because single triplets, noise and all, then move the metric too far. lam between .25 and .75 is
+# near the best; with few rows per class, closer to 1 is safer. More neighbors help where features are noisy.

@@ -112,8 +112,9 @@ def feature_weights(
 
 
 def neighbors(
-    metric: Any, Q: ArrayLike, X: ArrayLike, y: ArrayLike, *, shape: tuple[int, ...], n_neighbors: int = 8
-) -> Any:
+    metric: Any, Q: ArrayLike, X: ArrayLike, y: ArrayLike, *, shape: tuple[int, ...], n_neighbors: int = 8,
+    figure: Any = None,
+) -> Any:  # fmt: skip
     """The nearest rows of a few queries before and after learning, as pictures.
 
     For each query two lines: its neighbors by the plain Euclidean distance, or inner product, and under the learned
@@ -124,6 +125,7 @@ def neighbors(
     metric : fitted learner
     Q : queries; X, y : rows to be found, and their labels
     shape : of a row as a picture, e.g. (8, 8), or (32, 32, 3) for colors
+    figure : matplotlib figure to draw into; None makes one
 
     Returns
     -------
@@ -149,8 +151,9 @@ def neighbors(
     k = min(n_neighbors, len(rows))
     after = reader.items(rows, reader.candidates(rows, labels)).search(queries, k)[1]
     before = np.argsort(-_plain(queries, rows, measure_of(learner).is_distance), axis=1, kind="stable")[:, :k]
-    size = (1.0 + 0.9 * (k + 1), 1.1 * 2 * len(queries) + 0.3)
-    figure = optional("matplotlib.figure", "plot").Figure(figsize=size, layout="constrained")
+    if figure is None:
+        size = (1.0 + 0.9 * (k + 1), 1.1 * 2 * len(queries) + 0.3)
+        figure = optional("matplotlib.figure", "plot").Figure(figsize=size, layout="constrained")
     grid = figure.subplots(2 * len(queries), k + 1, squeeze=False)
     for number, query in enumerate(queries):
         for line, (when, ids) in enumerate((("before", before[number]), ("after", after[number]))):
