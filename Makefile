@@ -65,7 +65,7 @@ $(VENV)/.docs: $(STAMP)
 	@touch $@
 
 docs: $(VENV)/.docs
-	$(BIN)/python packaging/site.py build/docs
+	$(BIN)/python release/site_source.py build/docs
 	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html build/docs build/site
 	@echo "build/site/index.html"
 
@@ -73,7 +73,7 @@ dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
 	$(BIN)/python -m build --quiet
-	$(BIN)/python packaging/check_dist.py
+	$(BIN)/python release/check_dist.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

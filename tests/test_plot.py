@@ -18,7 +18,7 @@ def fitted(**params):
 def test_spectra_are_those_of_the_metrics():
     metric = fitted()
     ax = plot.spectra(metric, n_classes=2)
-    assert [line.get_label() for line in ax.lines][0] == "shared"
+    assert ax.lines[0].get_label() == "shared"
     assert len(ax.lines) == 3
     np.testing.assert_allclose(ax.lines[0].get_ydata(), np.linalg.eigvalsh(metric.metric_matrix())[::-1])
     label = int(ax.lines[1].get_label())

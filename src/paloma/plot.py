@@ -55,7 +55,7 @@ def spectra(metric: Any, *, n_classes: int = 5, ax: Any = None) -> Any:
     >>> from paloma import LODML, plot
     >>> from sklearn.datasets import load_iris
     >>> ax = plot.spectra(LODML(random_state=0).fit(*load_iris(return_X_y=True)))
-    >>> [line.get_label() for line in ax.lines][0]
+    >>> ax.lines[0].get_label()
     'shared'
     """
     learner = bare_learner(metric)
@@ -112,8 +112,9 @@ def feature_weights(
 
 
 def neighbors(
-    metric: Any, Q: ArrayLike, X: ArrayLike, y: ArrayLike, *, shape: tuple[int, ...], n_neighbors: int = 8
-) -> Any:
+    metric: Any, Q: ArrayLike, X: ArrayLike, y: ArrayLike, *, shape: tuple[int, ...], n_neighbors: int = 8,
+    figure: Any = None,
+) -> Any:  # fmt: skip
     """The nearest rows of a few queries before and after learning, as pictures.
 
     For each query two lines: its neighbors by the plain Euclidean distance, or inner product, and under the learned
@@ -124,6 +125,7 @@ def neighbors(
     metric : fitted learner
     Q : queries; X, y : rows to be found, and their labels
     shape : of a row as a picture, e.g. (8, 8), or (32, 32, 3) for colors
+    figure : matplotlib figure to draw into; None makes one
 
     Returns
     -------
@@ -149,8 +151,9 @@ def neighbors(
     k = min(n_neighbors, len(rows))
     after = reader.items(rows, reader.candidates(rows, labels)).search(queries, k)[1]
     before = np.argsort(-_plain(queries, rows, measure_of(learner).is_distance), axis=1, kind="stable")[:, :k]
-    size = (1.0 + 0.9 * (k + 1), 1.1 * 2 * len(queries) + 0.3)
-    figure = optional("matplotlib.figure", "plot").Figure(figsize=size, layout="constrained")
+    if figure is None:
+        size = (1.0 + 0.9 * (k + 1), 1.1 * 2 * len(queries) + 0.3)
+        figure = optional("matplotlib.figure", "plot").Figure(figsize=size, layout="constrained")
     grid = figure.subplots(2 * len(queries), k + 1, squeeze=False)
     for number, query in enumerate(queries):
         for line, (when, ids) in enumerate((("before", before[number]), ("after", after[number]))):
@@ -190,19 +193,21 @@ def learning_curve(
     ['Euclid', 'LODML']
     """
     learner = bare_learner(metric)
-    X, X_test, y, y_test = train_test_split(
+    rows, rows_test, labels, labels_test = train_test_split(
         np.asarray(X), np.asarray(y), test_size=test_size, stratify=y, random_state=random_state
     )
-    n = len(X)
+    n = len(rows)
     if sizes is None:
-        sizes = sorted({max(n >> k, 2 * len(np.unique(y))) for k in range(6)})
+        sizes = sorted({max(n >> k, 2 * len(np.unique(labels))) for k in range(6)})
     if min(sizes) < 2 or max(sizes) > n:
         raise ValueError(f"sizes must be between 2 and the {n} rows that are not held out, got {list(sizes)}.")
     plain, learned = [], []
     for size in sizes:
-        model = MetricKNeighborsClassifier(clone(learner), n_neighbors=n_neighbors).fit(X[:size], y[:size])
-        learned.append(model.score(X_test, y_test))
-        plain.append(euclidean_accuracy(X_test, y_test, n_neighbors=n_neighbors, items=X[:size], item_labels=y[:size]))
+        items, item_labels = rows[:size], labels[:size]
+        model = MetricKNeighborsClassifier(clone(learner), n_neighbors=n_neighbors).fit(items, item_labels)
+        learned.append(model.score(rows_test, labels_test))
+        known = {"items": items, "item_labels": item_labels}
+        plain.append(euclidean_accuracy(rows_test, labels_test, n_neighbors=n_neighbors, **known))
     ax = _axes(ax)
     ax.plot(sizes, plain, marker="o", label="Euclid")
     ax.plot(sizes, learned, marker="o", label=check.name_of(learner))

@@ -16,6 +16,9 @@ DIALECTS = ("pgvector",)
 class Statements:
     """What to run: `create` once, `insert` for each item, `search` for each query.
 
+    Attributes
+    ----------
+    create : makes the table; nothing else is needed.
     insert : parameters (id, vector of the item).
     search : parameters (vector of the query, number of items); gives (id, value), nearest first. The value is the
         squared distance or minus the similarity; with a graph, only the order counts.

@@ -1,4 +1,4 @@
-"""The source of the site: docs/ and the pages of the root, whose links are made to fit. python packaging/site.py FOLDER"""
+"""The source of the site: docs/ and the pages of the root, with links that fit. python release/site_source.py FOLDER"""
 
 import re
 import shutil
@@ -13,6 +13,7 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "SECURITY.md": "security.md",
 }
+PLACE = "<!-- README: Measured results -->"
 
 
 def linked(text: str) -> str:
@@ -23,11 +24,19 @@ def linked(text: str) -> str:
     return re.sub(r"\]\((\.\./)*README\.md(#[^)]*)?\)", "](benchmarks.md)", text)
 
 
+def measured() -> str:
+    """The table of the README, which is the only place that has it."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return text.partition("## Measured results\n")[2].partition("\n## ")[0].strip()
+
+
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("__pycache__"))
     for old, new in PAGES.items():
         (folder / new).write_text((ROOT / old).read_text(encoding="utf-8"), encoding="utf-8")
+    page = folder / "benchmarks.md"
+    page.write_text(page.read_text(encoding="utf-8").replace(PLACE, measured()), encoding="utf-8")
     for page in folder.rglob("*.md"):
         page.write_text(linked(page.read_text(encoding="utf-8")), encoding="utf-8")
 

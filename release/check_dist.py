@@ -1,4 +1,4 @@
-"""Wheel and sdist in dist/ hold what they should, and the wheel alone runs the README. python packaging/check_dist.py"""
+"""What dist/ holds is complete, and the wheel alone runs the README. python release/check_dist.py"""
 
 import subprocess
 import sys
