@@ -260,7 +260,7 @@ def check_units(estimator: Any, scale: float, dtype: Any) -> None:
 
 def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False) -> None:
     """A real number in [low, high], or (low, high]."""
-    ok = isinstance(value, Real) and value is not True and value is not False and low <= float(value) <= high
+    ok = not isinstance(value, bool) and isinstance(value, Real) and low <= float(value) <= high
     if not ok or (open_low and value == low):
         bounds = f"{'(' if open_low else '['}{low:g}, {high:g}]"
         raise ValueError(f"{name} must be a number in {bounds}, got {value!r}.")
@@ -268,7 +268,7 @@ def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_
 
 def check_count(name: str, value: Any, low: int = 1) -> None:
     """An integer of at least `low`."""
-    if not isinstance(value, Integral) or value is True or value is False or int(value) < low:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
 
 
@@ -284,7 +284,7 @@ def count_or_auto(name: str, value: Any, auto: int) -> int:
 
 def check_jobs(value: Any) -> None:
     """n_jobs: a number of threads, -1 for all, or None."""
-    number = int(value) if isinstance(value, Integral) and value is not True and value is not False else 0
+    number = int(value) if not isinstance(value, bool) and isinstance(value, Integral) else 0
     if value is not None and (number == 0 or number < -1):
         raise ValueError(f"n_jobs must be a positive integer, -1 for all CPUs, or None, got {value!r}.")
 

@@ -58,7 +58,8 @@ class Statement:
         if self.query is not None:
             row = isinstance(self.query, Sequence | np.ndarray) and not isinstance(self.query, str)
             put(self, "query", tuple(_number(v, "query") for v in self.query) if row else _item(self.query, "query"))
-        if self.user is not None and (not isinstance(self.user, str) or not self.user.strip()):
+        user: Any = self.user
+        if user is not None and not (isinstance(user, str) and user.strip()):
             raise ValueError(f"Statement: user must be a string that is not blank, or None; got {self.user!r}.")
         if self.time is not None:
             put(self, "time", _number(self.time, "time"))

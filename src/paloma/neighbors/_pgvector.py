@@ -48,7 +48,7 @@ class DatabaseSettings:
 
     def __post_init__(self) -> None:
         check.check_count("ef_search", self.ef_search)
-        names = [self.table] if isinstance(self.table, str) else list(self.table)
+        names: list[Any] = [self.table] if isinstance(self.table, str) else list(self.table)
         if len(names) not in (1, 2) or not all(isinstance(name, str) and _is_name(name) for name in names):
             raise ValueError(f"table must be a name of at most 50 bytes or a pair (schema, name), got {self.table!r}.")
         self.table = names[0] if len(names) == 1 else (names[0], names[1])
