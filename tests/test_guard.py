@@ -129,10 +129,12 @@ def test_refused(kind):
         kind(guard="maybe").fit(X, Y)
 
 
-def test_projected_learners_can_be_guarded():
-    model = paloma.L2ODML(n_components=6, guard=True, random_state=0).fit(X, Y)
-    assert 0.0 <= model.strength_ <= 1.0
-    assert paloma.L2ODML(n_components=6, random_state=0).fit(X, Y).strength_ == 1.0
+def test_projected_learners_are_judged_by_fit_alone():
+    rng = np.random.default_rng(1)
+    for kind in (paloma.L2ODML, paloma.L2OSL):
+        model = kind(n_components=6, random_state=0)
+        assert model.fit(rng.normal(size=(300, 20)), rng.integers(0, 3, 300)).strength_ < 1.0
+        assert streamed(clone(model), X, Y).strength_ == 1.0
 
 
 def test_regions_and_rows_without_labels():

@@ -145,7 +145,8 @@ class Trainer:
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
-        if settings.guard and not model.whole and guard.due(before, model.counts.seen) and codes is not None:
+        streams = settings.guard and settings.space.light and not model.whole
+        if streams and codes is not None and guard.due(before, model.counts.seen):
             self._judge_stream(*(model.reservoir.sample(rows) if data.given is None else (rows, codes)))
 
     # -- beginning ---------------------------------------------------------------------------------------------------

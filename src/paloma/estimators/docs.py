@@ -34,8 +34,8 @@ MATRICES = """\
     guard : "auto", True or False
         After `fit` from labels, two halves of some 800 rows judge how far the metrics follow what was learned
         (`strength_`), and how far its local part (`local_share_`): each half by what the other one teaches. If labels
-        are noisy or few, this keeps the metrics near the start. "auto" is True for ODML, LODML, SLMOML, OASIS and LOSL
-        unless scale is None.
+        are noisy or few, this keeps the metrics near the start. Streams are judged as they grow, by the rows they keep
+        (not those of L2ODML and L2OSL). "auto" is True unless scale is None; DiagonalODML and OMDML have no guard.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": unless given triplets are learned in
         a single pass). One iterate every 1,024 triplets enters it, so shorter streams read out the last one. `shared_`

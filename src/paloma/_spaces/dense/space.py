@@ -131,6 +131,7 @@ class Dense(Representation):
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
     guarded: ClassVar[bool] = True
+    light: ClassVar[bool] = True
     whitening: ClassVar[str] = "full"
 
     init: str | ArrayLike = "identity"

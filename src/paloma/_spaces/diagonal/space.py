@@ -130,6 +130,7 @@ class Diagonal(Representation):
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
     guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
     whitening: ClassVar[str] = "scalar"
 
     init: Any = "identity"

@@ -36,6 +36,7 @@ class Grouped(Representation):
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = False
     guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
     whitening: ClassVar[str] = "scalar"
 
     groups: Any = None

@@ -40,6 +40,7 @@ class Kernels(Representation):
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = False
     guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
     whitening: ClassVar[str] = "scalar"
 
     kernels: Callable[[int], list[Kernel]]

@@ -29,6 +29,7 @@ class LogDet(Representation):
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = True
     guarded: ClassVar[bool] = True
+    light: ClassVar[bool] = True
     whitening: ClassVar[str] = "full"
 
     init: str | ArrayLike = "identity"

@@ -32,7 +32,8 @@ class Projected(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = False
+    guarded: ClassVar[bool] = True
+    light: ClassVar[bool] = False
     whitening: ClassVar[str] = "diagonal"
 
     init: Any = "identity"
