@@ -8,7 +8,7 @@ import sys
 from itertools import takewhile
 
 NAMES = (
-    "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
+    "feel", "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
 )  # fmt: skip
 SLOW = ("quality", "feedback")

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from time import perf_counter
 from typing import Protocol
 
@@ -35,6 +36,15 @@ def report(triplets: int, loss: float, updates: int, begin: float) -> float:
     if listener is not None:
         listener(triplets, float(loss), int(updates), now - begin)
     return now
+
+
+@cache
+def say_once(text: str) -> None:
+    """Tell users at a terminal why they wait; the same words once per process, nothing if stderr is no terminal."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        Console(stderr=True).print(text, style="dim")
 
 
 class Advance(Protocol):
