@@ -335,8 +335,10 @@ def test_labels_that_are_no_classes_are_told():
         paloma.LODML().fit(rows, rows[:, 0])
     with pytest.raises(ValueError, match="no two of the 240"):
         paloma.LODML().fit(rows, np.arange(240))
-    with pytest.warns(UserWarning, match="228 of 240 labeled rows are alone in their class.* bin it first"):
+    with pytest.warns(UserWarning, match=r"229 classes for 240 labeled rows, 228 of which are alone.* bin it first"):
         paloma.LODML().fit(rows, np.maximum(np.arange(240), 11))
+    with pytest.warns(UserWarning, match=r"120 classes for 240 labeled rows, 0 of which are alone.* bin it first"):
+        paloma.LODML().fit(rows, np.arange(240) // 2)
 
 
 def test_too_many_features_name_the_way_out():
@@ -373,6 +375,27 @@ def test_a_column_of_text_is_named():
         paloma.LODML().fit(frame, Y)
     with pytest.raises(ValueError, match="MetricKNeighborsClassifier: column 'city' holds text"):
         paloma.MetricKNeighborsClassifier().fit(frame, Y)
+
+
+def test_missing_values_in_arrays_name_the_way_on():
+    rows, y = three_classes()
+    holes = rows.copy()
+    holes[3, 1] = np.nan
+    with pytest.raises(
+        ValueError, match=r"LODML: Input X contains NaN.* put paloma.preprocessing.FillMissing\(\) in front"
+    ):
+        paloma.LODML().fit(holes, y)
+    assert train(paloma.LODML(random_state=0), holes, y, fill_missing=True).score(rows, y) > 0.8
+
+
+def test_a_row_of_a_frame_is_a_query_of_feedback():
+    rows, y = three_classes()
+    frame = pd.DataFrame(rows, columns=NAMES)
+    index = paloma.MetricIndex(train(paloma.LODML(random_state=0), frame, y, keep_rows=False))
+    index.add(frame, y)
+    first, second = index.search(frame[5:6] + 0.5, 2)[1][0]
+    assert index.feedback(frame.iloc[5] + 0.5, nearer=second, farther=first)
+    assert index.search(frame[5:6] + 0.5, 1)[1][0, 0] == second
 
 
 @pytest.mark.parametrize("name", [n for n in paloma.__all__ if inspect.isclass(getattr(paloma, n))])
