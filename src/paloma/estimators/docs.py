@@ -86,7 +86,7 @@ TRIPLETS = """\
     random_state : int, RandomState or None
         Seed for the order of the anchors and the reservoir.
     verbose : int
-        Above 0, a progress bar on stderr.
+        Above 0, what is running and how far it is, on stderr: a bar, or off a terminal a line every ten seconds.
 
     Attributes
     ----------
