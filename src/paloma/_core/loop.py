@@ -67,7 +67,7 @@ def learn(
     learn_block, size = space.plan(choice, stream, block)
     rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging else 0) if n]
     tally, begin = Tally(), perf_counter()
-    for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
+    for start, stop in cuts(len(stream.triplets), size, rhythm, seen):
         loss, updates = learn_block(start, stop)
         tally.add(stop - start, loss, updates)
         if choice.psd.every and (seen + stop) % choice.psd.every == 0:
@@ -81,7 +81,7 @@ def learn(
     return tally
 
 
-def _cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:
+def cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:
     """Blocks of at most `size` triplets that also end at every multiple (of all triplets seen) in `rhythm`."""
     start = 0
     while start < n:
