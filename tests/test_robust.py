@@ -3,6 +3,7 @@
 import copy
 import os
 import signal
+import threading
 
 import numpy as np
 import pytest
@@ -178,3 +179,48 @@ def test_ctrl_c_during_fit_leaves_the_model_before(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.fit(np.repeat(X, 20, axis=0), np.repeat(Y, 20))
     assert_equal(snapshot(model), snapshot(before))
+
+
+# --- threads ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", paloma.estimators.__all__)
+def test_readers_see_the_state_between_two_calls_while_others_learn(name):
+    """Two threads learn and two read; every reading is that of a whole number of calls."""
+    model = getattr(paloma, name)(random_state=0).fit(X[:30], Y[:30])
+    points, seen, problems, done = X[:6, None].repeat(2, axis=1) + [[0.0], [0.5]], [], [], threading.Event()
+    states, publish = {}, type(model)._publish
+
+    def published(self, *args):
+        publish(self, *args)
+        states[self.n_triplets_] = self.pair_score(points, Y[:6])
+
+    def guarded(call):
+        try:
+            call()
+        except Exception as error:
+            problems.append(error)
+            done.set()
+
+    def read():
+        while not done.is_set():
+            seen.append(model.pair_score(points, Y[:6]))
+            copy.deepcopy(model).pair_score(points, Y[:6])
+
+    def learn():
+        for k in range(5):
+            model.partial_fit(X[k * 10 : k * 10 + 20], Y[k * 10 : k * 10 + 20])
+
+    model._publish = published.__get__(model)
+    states[model.n_triplets_] = model.pair_score(points, Y[:6])
+    readers = [threading.Thread(target=guarded, args=(read,)) for _ in range(2)]
+    writers = [threading.Thread(target=guarded, args=(learn,)) for _ in range(2)]
+    for thread in readers + writers:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in readers:
+        thread.join()
+    assert problems == []
+    assert all(any(np.array_equal(found, state) for state in states.values()) for found in seen)

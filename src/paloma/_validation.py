@@ -23,7 +23,8 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        vars(estimator).clear()
+        for name in vars(estimator).keys() - before.keys():
+            del vars(estimator)[name]
         vars(estimator).update(before)
         raise
 
@@ -201,10 +202,15 @@ def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
     return array
 
 
+def _largest(X: Any) -> float:
+    """The largest absolute value in X, without a copy of it."""
+    values = X.data if sp.issparse(X) else X
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+
+
 def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
     """Refuse rows so large that a step would overflow."""
-    values = X.data if sp.issparse(X) else X
-    largest = float(np.abs(values).max(initial=0.0)) * factor * np.sqrt(X.shape[1])
+    largest = _largest(X) * factor * np.sqrt(X.shape[1])
     if not largest < _LARGEST[X.dtype.itemsize]:
         raise ValueError(
             f"{name_of(estimator)}: values in X are too large, a step would overflow (largest row norm about "
@@ -214,7 +220,7 @@ def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
 
 def check_minable(estimator: Any, X: Any) -> None:
     """Refuse rows so small that their squared distances, by which triplets are mined, vanish."""
-    largest = float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
+    largest = _largest(X)
     if 0.0 < largest < 1e3 * np.sqrt(float(np.finfo(X.dtype).tiny)):
         raise ValueError(
             f"{name_of(estimator)}: values in X are too small, at most {largest:.0e}: squared distances would vanish "

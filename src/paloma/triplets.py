@@ -25,6 +25,8 @@ def targets_impostors(
 ) -> Array:
     """Target neighbors times impostors (the paper, section 4.2), with anchors shuffled.
 
+    All rows are compared with all, which takes n^2 d operations; `fit` mines more than 65,536 rows in blocks instead.
+
     Parameters
     ----------
     n_targets, n_impostors : nearest rows of the anchor's class, and of other classes, for each anchor.

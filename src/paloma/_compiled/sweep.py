@@ -8,7 +8,6 @@ K[r, s] = T[c_r, c_s] <phi_r, phi_s>, and the gap of any later triplet is m + si
 import numpy as np
 
 from .jit import compiled, inlined
-from .pairs import inner
 from .steps import squared_norm, take
 
 
@@ -53,22 +52,20 @@ def spread(values, left, right, classes, k, b, kernel, step):
 
 
 @compiled
-def correct(values, rows, left, right, same, bounds, weight, factor):
+def correct(values, rows, grams, bounds, weight, factor):
     """values[k] -= factor sum_s weight_s <phi_r, phi_s> over the pairs s of r's own class, r = rows[k].
 
     What steps taken since the class matrices were last brought up to date have done to other pairs of the class, which
-    are those from bounds[0][r] to bounds[1][r]. same : left and right are one array.
+    are those from bounds[0][r] to bounds[1][r]; their Gram matrix begins at bounds[2][r] of the flat arrays in `grams`.
     """
-    first, last = bounds
+    (left, right), (first, last, begin) = grams, bounds
     for k in range(rows.shape[0]):
         r = rows[k]
+        a, n = first[r], last[r] - first[r]
+        row = begin[r] + (r - a) * n
         total = 0.0
-        for s in range(first[r], last[r]):
-            if weight[s] == 0.0:
-                continue
-            x = inner(left[r], left[s])
-            y = x if same else inner(right[r], right[s])
-            total += weight[s] * np.float64(x) * np.float64(y)
+        for s in range(n):
+            total += weight[a + s] * np.float64(left[row + s]) * np.float64(right[row + s])
         values[k] -= factor * total
 
 

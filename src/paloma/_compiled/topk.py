@@ -1,6 +1,12 @@
-"""Partial top-k over tiles of scores."""
+"""Partial top-k over tiles of scores, and over a few rows."""
 
-from .jit import compiled
+import numpy as np
+
+from .jit import compiled, inlined
+
+
+# Items that are compared at once with a query's worst neighbor so far; most stretches hold none that is nearer.
+STRETCH = 32
 
 
 @compiled
@@ -16,18 +22,75 @@ def merge_tile(tile, queries, others, best, ids):
     k, local = best.shape[1], table.shape[1] > 1
     for q in range(scores.shape[0]):
         worst = best[q, k - 1]
-        for i in range(scores.shape[1]):
-            c = item_class[i]
-            value = alpha * scores[q, i] + table[q, c if local else 0] + constant[i]
-            if not value < worst or start + i == own[q]:
+        for a in range(0, scores.shape[1], STRETCH):
+            stop, near = min(a + STRETCH, scores.shape[1]), 0
+            if not local:
+                for i in range(a, stop):
+                    near += alpha * scores[q, i] + table[q, 0] + constant[i] < worst
+            if not local and near == 0:
                 continue
-            if others and c == query_class[q]:
+            for i in range(a, stop):
+                c = item_class[i]
+                value = alpha * scores[q, i] + table[q, c if local else 0] + constant[i]
+                if not value < worst or start + i == own[q]:
+                    continue
+                if others and c == query_class[q]:
+                    continue
+                _insert(best[q], ids[q], value, start + i)
+                worst = best[q, k - 1]
+
+
+@compiled
+def merge_columns(tile, queries, best, ids):
+    """The same for a tile whose columns ask and whose rows, of other classes than the one that asks, are the items."""
+    scores, alpha, start, item_class, constant = tile
+    table, _, query_class = queries
+    k, n = best.shape[1], scores.shape[1]
+    worst, norms = best[:, k - 1].copy(), table[:, 0].copy()
+    for i in range(scores.shape[0]):
+        for a in range(0, n, STRETCH):
+            stop, near = min(a + STRETCH, n), 0
+            for q in range(a, stop):
+                near += alpha * scores[i, q] + norms[q] + constant[i] < worst[q]
+            if near == 0:
                 continue
-            place = k - 1
-            while place > 0 and value < best[q, place - 1]:
-                best[q, place] = best[q, place - 1]
-                ids[q, place] = ids[q, place - 1]
-                place -= 1
-            best[q, place] = value
-            ids[q, place] = start + i
-            worst = best[q, k - 1]
+            for q in range(a, stop):
+                value = alpha * scores[i, q] + norms[q] + constant[i]
+                if value < worst[q] and item_class[i] != query_class[q]:
+                    _insert(best[q], ids[q], value, start + i)
+                    worst[q] = best[q, k - 1]
+
+
+@inlined
+def _insert(best, ids, value, number):
+    """Put a value that is smaller than the last one where it belongs."""
+    place = best.shape[0] - 1
+    while place > 0 and value < best[place - 1]:
+        best[place] = best[place - 1]
+        ids[place] = ids[place - 1]
+        place -= 1
+    best[place] = value
+    ids[place] = number
+
+
+@compiled
+def nearest_members(X, anchors, members, starts, sizes, out):
+    """Numbers of the nearest rows of each anchor r among members[starts_r : starts_r + sizes_r], itself left out.
+
+    out : (n_anchors, k), sorted; of equal distances the member that comes first stays first.
+    """
+    k = out.shape[1]
+    best = np.empty(k, X.dtype)
+    for r in range(anchors.shape[0]):
+        x = X[anchors[r]]
+        best[:] = np.inf
+        for place in range(starts[r], starts[r] + sizes[r]):
+            i = members[place]
+            if i == anchors[r]:
+                continue
+            y = X[i]
+            total = (x[0] - y[0]) * (x[0] - y[0])
+            for s in range(1, x.shape[0]):
+                total += (x[s] - y[s]) * (x[s] - y[s])
+            if total < best[k - 1]:
+                _insert(best, out[r], total, i)

@@ -10,6 +10,7 @@ business; where blocks end, so that p.s.d. projections and averages keep their r
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
 
@@ -23,6 +24,18 @@ from .stream import Stream, Tally
 
 # Learns triplets start to stop; returns (sum of hinge losses, steps taken).
 Block = Callable[[int, int], tuple[float, int]]
+# Averages due inside a stretch: after how many of its triplets, and the weight of the iterate.
+Averages = list[tuple[int, float]]
+
+
+@dataclass(frozen=True)
+class Unbroken:
+    """A block that takes averages inside itself, so that it need not end where one is due."""
+
+    learn: Callable[[int, int, Averages], tuple[float, int]]
+
+    def __call__(self, start: int, stop: int, averages: Averages | None = None) -> tuple[float, int]:
+        return self.learn(start, stop, averages or [])
 
 
 class Blockwise(Protocol):
@@ -65,20 +78,30 @@ def learn(
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
     learn_block, size = space.plan(choice, stream, block)
-    rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging else 0) if n]
+    unbroken = averaging is not None and isinstance(learn_block, Unbroken) and not choice.psd.every
+    rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging and not unbroken else 0) if n]
     tally, begin = Tally(), perf_counter()
     for start, stop in cuts(len(stream.triplets), size, rhythm, seen):
-        loss, updates = learn_block(start, stop)
+        if unbroken:
+            loss, updates = learn_block(start, stop, due(averaging, seen + start, seen + stop))
+        else:
+            loss, updates = learn_block(start, stop)
         tally.add(stop - start, loss, updates)
         if choice.psd.every and (seen + stop) % choice.psd.every == 0:
             space.project()
-        if averaging and (seen + stop) % AVERAGE_EVERY == 0:
+        if averaging and not unbroken and (seen + stop) % AVERAGE_EVERY == 0:
             space.average(averaging(seen + stop))
         begin = report(stop - start, loss, updates, begin)
         if advance:
             advance(stop - start, loss / (stop - start))
     space.settle()
     return tally
+
+
+def due(averaging: Any, first: int, last: int) -> Averages:
+    """Averages due between so many triplets seen and so many."""
+    ends = range(first - first % AVERAGE_EVERY + AVERAGE_EVERY, last + 1, AVERAGE_EVERY)
+    return [(end - first, averaging(end)) for end in ends]
 
 
 def cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:

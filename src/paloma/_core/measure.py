@@ -28,7 +28,6 @@ class Measure(ABC):
     name: str
     sign: float
     is_distance: bool
-    symmetric: bool
     typical: float
 
     def __repr__(self) -> str:
@@ -54,7 +53,7 @@ class Measure(ABC):
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
     ) -> tuple[Array, Array]:
-        """Rows l_r and r_r with phi_r = l_r r_r^T; the same array twice for a symmetric measure."""
+        """Rows l_r and r_r with phi_r = l_r r_r^T; the same array twice for a distance."""
 
     @abstractmethod
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
@@ -62,7 +61,7 @@ class Measure(ABC):
 
     def _sparse_mean(self, X: Any, triplets: Array) -> float:
         norms = np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel()
-        if not self.symmetric:
+        if not self.is_distance:
             return float(norms[triplets].mean())
         squares = 0.0
         for column in (1, 2):
@@ -77,15 +76,17 @@ class Measure(ABC):
         """The number to divide X by, so that the mean square of what the triplets compare becomes `typical`."""
         if not len(triplets):
             return 1.0
-        sparse = sp.issparse(X)
-        mean = self._sparse_mean(X, triplets) if sparse else sweep.mean_squares(read_only(X), triplets, self.symmetric)
+        if sp.issparse(X):
+            mean = self._sparse_mean(X, triplets)
+        else:
+            mean = sweep.mean_squares(read_only(X), triplets, self.is_distance)
         return float(np.sqrt(mean / self.typical)) if mean > 0 else 1.0
 
 
 class Distance(Measure):
     """d_M(p, q) = (p - q)^T M (p - q)."""
 
-    name, sign, is_distance, symmetric, typical = "distance", 1.0, True, True, 2.0
+    name, sign, is_distance, typical = "distance", 1.0, True, 2.0
 
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
@@ -101,7 +102,7 @@ class Distance(Measure):
 class Similarity(Measure):
     """s_M(p, q) = p^T M q."""
 
-    name, sign, is_distance, symmetric, typical = "similarity", -1.0, False, False, 64.0
+    name, sign, is_distance, typical = "similarity", -1.0, False, 64.0
 
     def factors(
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch

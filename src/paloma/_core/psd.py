@@ -5,11 +5,11 @@ n       after every n triplets              step    after each step, by one eige
 exact   each step is the exact minimizer of the constrained problem, by its one-dimensional dual
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh
-from scipy.optimize import brentq
 
 from .._typing import Array
 
@@ -43,15 +43,110 @@ class Psd:
 def project(matrix: Array) -> Array:
     """P_+: the nearest p.s.d. matrix of the symmetric part in Frobenius norm."""
     symmetric = (matrix + matrix.T) / 2
-    try:
-        cholesky(symmetric, lower=True, check_finite=False)
+    if _definite(symmetric):
         return symmetric
+    sides = ((-np.inf, 0.0), (0.0, np.inf))
+    for less in (True, False) if np.trace(symmetric) > 0 else (False, True):  # the side of fewer eigenvalues, probably
+        values, vectors = eigh(symmetric, subset_by_value=sides[0 if less else 1], check_finite=False)
+        if 2 * len(values) <= len(symmetric):
+            break
+    part = (vectors * values) @ vectors.T
+    return symmetric - part if less else part
+
+
+# Shares of the mean eigenvalue by which a matrix may stand off from the border of the cone, tried in this order.
+DISTANCES = (0.05, 0.005)
+# Rounds of following before the eigenproblem is solved again.
+ROUNDS = 8
+
+
+class Solved:
+    """A symmetric matrix whose P_+ is known: that of a matrix near it follows without an eigenproblem (theory 6.4).
+
+    projected : P_+ of the matrix itself. radius : how far, in Frobenius norm, another one may be away.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = self.projected = matrix
+        typical = float(np.trace(matrix)) / len(matrix)
+        for share in DISTANCES:
+            if typical > 0.0 and _definite(matrix, share * typical):
+                self.radius, self._less, self._vectors = 0.5 * share * typical, True, np.empty((0, 0))
+                return
+        values, vectors = eigh(matrix, check_finite=False)
+        self.radius, n = float(np.abs(values).min()) / 4, int((values < 0).sum())
+        self._less = 2 * n <= len(values)  # P_+ is the matrix less its negative part, or is its positive part
+        part, rest = (slice(0, n), slice(n, None)) if self._less else (slice(n, None), slice(0, n))
+        self._vectors, self._rest = vectors[:, part], vectors[:, rest]
+        self._gaps = values[rest, None] - values[part]
+        own = (self._vectors * values[part]) @ self._vectors.T
+        self.projected = matrix - own if self._less else own
+
+    def near(self, matrix: Array) -> Array | None:
+        """P_+ of another matrix; None if it is too far away."""
+        moved = matrix - self.matrix
+        distance = float(np.sqrt(np.vdot(moved, moved)))
+        if not distance <= self.radius:
+            return None
+        if not self._vectors.shape[1]:
+            return matrix if self._less else np.zeros_like(matrix)
+        return self._followed(matrix, moved, distance)
+
+    def _followed(self, matrix: Array, moved: Array, distance: float) -> Array | None:
+        """By the part B = V + W X of the eigenspaces of one sign, X from its Riccati equation by fixed-point rounds."""
+        V, W, gaps = self._vectors, self._rest, self._gaps
+        image = moved @ V
+        across, inside = W.T @ image, V.T @ image
+        X = -across / gaps
+        rate, enough = 2.0 * distance / float(np.abs(gaps).min()), 4.0 * float(np.finfo(X.dtype).eps)
+        for _ in range(ROUNDS):
+            image = moved @ (W @ X)
+            previous, X = X, -(across + W.T @ image - X @ (inside + V.T @ image)) / gaps
+            if float(np.abs(X - previous).max()) * rate <= enough:
+                break
+        else:
+            return None
+        basis = V + W @ X
+        own = (matrix @ basis) @ np.linalg.solve(np.eye(V.shape[1], dtype=X.dtype) + X.T @ X, basis.T)
+        return matrix - own if self._less else own
+
+
+class Follower:
+    """P_+ of matrices that move a little from one read-out to the next, each known by a name.
+
+    What is known of a matrix is true of it whatever its name: names only say where to look. Copies know nothing yet.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Solved] = {}
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return Follower, ()
+
+    def forget(self) -> None:
+        """Begin again: matrices have moved far."""
+        self._known.clear()
+
+    def project(self, name: Hashable, matrix: Array) -> Array:
+        """P_+ of a symmetric matrix."""
+        known = self._known.get(name)
+        if known is not None and known.matrix.shape == matrix.shape:
+            near = known.near(matrix)
+            if near is not None:
+                return near
+        solved = self._known[name] = Solved(matrix)
+        return solved.projected
+
+
+def _definite(matrix: Array, distance: float = 0.0) -> bool:
+    """Whether all eigenvalues of a symmetric matrix are larger than this."""
+    shifted = matrix.copy()
+    shifted[np.diag_indices(len(matrix))] -= matrix.dtype.type(distance)
+    try:
+        cholesky(shifted.T, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
-        values, vectors = eigh(symmetric, subset_by_value=(-np.inf, 0.0), check_finite=False)
-    if 2 * len(values) <= len(symmetric):
-        return symmetric - (vectors * values) @ vectors.T
-    values, vectors = eigh(symmetric, subset_by_value=(0.0, np.inf), check_finite=False)
-    return (vectors * values) @ vectors.T
+        return False
+    return True
 
 
 def smallest_pair(matrix: Array) -> tuple[float, Array]:
@@ -93,4 +188,6 @@ def exact_tau(blocks: list[tuple[Array, Array, Array]], margin: float, C: float)
             high *= 4
     if gap(high) >= 0:
         return high
+    from scipy.optimize import brentq  # loads slowly, and few need it
+
     return float(brentq(gap, 0.0, high, xtol=1e-15 * high, rtol=8.9e-16, maxiter=200))

@@ -6,10 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._compiled.pairs import pair_distances
+from .._compiled.topk import nearest_members
 from .._rows import squared_norms
 from .._typing import Array
 from .._validation import read_only
 from .tiles import QUERY_TILE, Items, nearest
+
+# Classes of at most so many rows are searched all at once, row by row; a product for each would cost more in calls.
+SMALL_CLASS = 64
 
 
 def minus(rows: Any, center: Array | None) -> Any:
@@ -45,10 +49,14 @@ def by_class(
     """Nearest rows of the anchor's own class, class by class, among `candidates` (ascending; default: all)."""
     found = np.full((len(anchors), k), -1, np.int64)
     candidates = np.arange(X.shape[0]) if candidates is None else candidates
-    members_of = _grouped(codes[candidates])
-    for code, mine in _grouped(codes[anchors]).items():
+    few = np.zeros(len(anchors), bool) if sp.issparse(X) else _in_small_classes(X, codes, anchors, candidates, found)
+    if few.all():
+        return found
+    members_of, others = _grouped(codes[candidates]), np.flatnonzero(~few)
+    for code, places in _grouped(codes[anchors[others]]).items():
         if code not in members_of:
             continue
+        mine = others[places]
         members = candidates[members_of[code]]
         shift = None if center is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
         rows, queries = minus(X[members], shift), minus(X[anchors[mine]], shift)
@@ -57,6 +65,20 @@ def by_class(
         _, ids = nearest(queries.__getitem__, len(mine), _plain(rows), min(k, len(members)), own=own)
         found[mine, : ids.shape[1]] = np.where(ids >= 0, members[ids], -1)
     return found
+
+
+def _in_small_classes(X: Array, codes: Array, anchors: Array, candidates: Array, found: Array) -> Array:
+    """Whether the class of an anchor has few candidates; then fill its row of `found`, all such classes at once."""
+    members = candidates[np.argsort(codes[candidates], kind="stable")]
+    distinct, starts, sizes = np.unique(codes[members], return_index=True, return_counts=True)
+    if not len(distinct):
+        return np.zeros(len(anchors), bool)
+    at = np.minimum(np.searchsorted(distinct, codes[anchors]), len(distinct) - 1)
+    few = (distinct[at] == codes[anchors]) & (sizes[at] <= SMALL_CLASS)
+    at, out = at[few], found[few]
+    nearest_members(read_only(X), anchors[few], members, starts[at], sizes[at], out)
+    found[few] = out
+    return few
 
 
 def _grouped(codes: Array) -> dict[int, Array]:

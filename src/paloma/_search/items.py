@@ -122,6 +122,11 @@ class LocalItems:
 
         return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
 
+    def candidates(self, Q: Any, n: int) -> Array:
+        """Numbers of the n nearest items of each query, up to rounding."""
+        rows = self._centered(self._like_items(Q))
+        return nearest(lambda tile: rows[tile], rows.shape[0], self.items, n)[1]
+
     def _rounding(self, rows: Any, forms: Array) -> Array:
         """Bound on the rounding error of the expanded values of each query; `forms` are those of the table."""
         eps = float(np.finfo(self.X.dtype).eps) * np.sqrt(self.X.shape[1])

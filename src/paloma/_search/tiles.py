@@ -13,11 +13,13 @@ import scipy.sparse as sp
 
 from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
-from .._compiled.topk import merge_tile
+from .._compiled.topk import merge_columns, merge_tile
 from .._typing import Array
 
 Factors = tuple[Any, ...]
 QUERY_TILE, ITEM_TILE = 1024, 1024
+# Few queries take more items at a time: the calls would cost more than the products.
+LARGE_TILE = 1 << 16
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 # Numbers that forming values directly may gather at a time, for the rows of both sides.
@@ -54,7 +56,10 @@ def product_of(queries: Factors, items: Factors, scratch: Scratch) -> Array:
             product = product.toarray() if sp.issparse(product) else np.asarray(product)
         else:
             product = scratch.take(f"product {k}", (len(q), len(x)), x.dtype)
-            np.matmul(q, x.T, out=product)
+            if len(q) == 1:
+                np.dot(x, q[0], out=product[0])
+            else:
+                np.matmul(q, x.T, out=product)
         total = product if total is None else np.add(total, product, out=total)
     return total
 
@@ -78,14 +83,14 @@ def nearest(
     ids = np.full((n_queries, k), -1, np.int64)
     own = np.full(n_queries, -1, np.int64) if own is None else own
     query_classes = np.zeros(n_queries, np.int32) if query_classes is None else query_classes
-    scratch = Scratch()
+    scratch, size = Scratch(), ITEM_TILE * max(1, min(QUERY_TILE // max(n_queries, 1), LARGE_TILE // ITEM_TILE))
     for a in range(0, n_queries, QUERY_TILE):
         part = slice(a, min(a + QUERY_TILE, n_queries))
         rows = queries(part)
         table = items.table(rows).astype(np.float64, copy=False)
         factors = items.sides(rows)
-        for start in range(0, items.n, ITEM_TILE):
-            stop = min(start + ITEM_TILE, items.n)
+        for start in range(0, items.n, size):
+            stop = min(start + size, items.n)
             scores = items.tile(factors, slice(start, stop), scratch)
             tile = Tile(scores, items.alpha, start, items.classes[start:stop], items.constants[start:stop])
             merge_tile(tile, Queries(table, own[part], query_classes[part]), others, best[part], ids[part])
@@ -101,19 +106,20 @@ def mutual_nearest(items: Items, k: int) -> Array:
     tiles = [slice(a, min(a + ITEM_TILE, items.n)) for a in range(0, items.n, ITEM_TILE)]
     scratch, none = Scratch(), np.full(ITEM_TILE, -1, np.int64)
 
-    def merge(scores: Array, queries: slice, others: slice) -> None:
-        table = items.constants[queries, None]
-        tile = Tile(scores, items.alpha, others.start, items.classes[others], items.constants[others])
-        asking = Queries(table, none[: len(scores)], items.classes[queries])
-        merge_tile(tile, asking, True, best[queries], ids[queries])
+    def about(part: slice, scores: Array) -> tuple[Tile, Queries]:
+        """Items of a tile as what is found, and as those that ask."""
+        classes, constants = items.classes[part], items.constants[part]
+        tile = Tile(scores, items.alpha, part.start, classes, constants)
+        return tile, Queries(constants[:, None], none[: len(classes)], classes)
 
     for number, queries in enumerate(tiles):
         rows = items.rows(queries)
         for others in tiles[number:]:
             scores = product_of(rows, items.rows(others), scratch)
-            merge(scores, queries, others)
+            (found, asking), (more, asked) = about(queries, scores), about(others, scores)
+            merge_tile(more, asking, True, best[queries], ids[queries])
             if others is not queries:
-                merge(np.ascontiguousarray(scores.T), others, queries)
+                merge_columns(found, asked, best[others], ids[others])
     return ids
 
 

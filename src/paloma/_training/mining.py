@@ -1,7 +1,8 @@
 """Mining: triplets (anchor, positive, negative) as row numbers, from labels or from who is near whom.
 
 The Euclidean metric decides who is near unless rows are given in a learned space: pass `transform(X)` to mine again
-under the current metric.
+under the current metric. Comparing all rows takes n^2 d operations; many rows are cut at random into blocks that mine
+among themselves (theory 12), which takes n d times the size of a block.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,11 @@ import numpy as np
 from .._search.euclid import by_class, center_of, closest, euclidean, minus, squared_mean
 from .._search.tiles import QUERY_TILE, SPARE, mutual_nearest, nearest
 from .._typing import Array
+
+# Up to so many rows all are compared with all; more are cut into blocks of about so many.
+EXACT_ROWS, BLOCK_ROWS = 65_536, 16_384
+# A class is cut into no smaller parts than this: its rows need targets.
+LEAST_PART = 32
 
 
 @dataclass
@@ -52,6 +58,30 @@ def evenly(classes: Array, n: int, rng: np.random.Generator) -> Array:
     return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[:n])
 
 
+def in_blocks(codes: Array) -> bool:
+    """Whether there are too many labeled rows to compare all with all."""
+    return int((codes >= 0).sum()) > EXACT_ROWS
+
+
+def blocks_of(codes: Array, rng: np.random.Generator) -> list[Array]:
+    """Row numbers of random blocks, ascending; each has its share of every class, a small class stands in few or one.
+
+    A class of m rows is cut into equal parts, which go to as many blocks next to each other, the first one at random.
+    Rows without a label, codes below zero, are cut like one more class.
+    """
+    n, n_blocks = len(codes), -(-int((codes >= 0).sum()) // BLOCK_ROWS)
+    order = rng.permutation(n)
+    order = order[np.argsort(codes[order], kind="stable")]
+    _, starts, sizes = np.unique(codes[order], return_index=True, return_counts=True)
+    n_parts = np.clip(sizes // LEAST_PART, 1, n_blocks)
+    first = rng.integers(0, n_blocks, len(sizes))
+    rank = np.arange(n) - np.repeat(starts, sizes)
+    block = np.empty(n, np.int64)
+    block[order] = (np.repeat(first, sizes) + rank * np.repeat(n_parts, sizes) // np.repeat(sizes, sizes)) % n_blocks
+    edges = np.cumsum(np.bincount(block, minlength=n_blocks))[:-1]
+    return [rows for rows in np.split(np.argsort(block, kind="stable"), edges) if len(rows)]
+
+
 def mine(
     X: Any,
     codes: Array,
@@ -87,11 +117,9 @@ class Near:
     def mined(self) -> Mined:
         """Every target of an anchor with every one of its impostors."""
         alone, unopposed = (self.targets < 0).all(axis=1), (self.impostors < 0).all(axis=1)
-        grid = np.empty((len(self.anchors), self.targets.shape[1], self.impostors.shape[1], 3), np.int64)
-        grid[..., 0] = self.anchors[:, None, None]
-        grid[..., 1] = self.targets[:, :, None]
-        grid[..., 2] = self.impostors[:, None, :]
-        triplets = grid[(grid >= 0).all(axis=3)]
+        row, target, impostor = np.nonzero((self.targets >= 0)[:, :, None] & (self.impostors >= 0)[:, None, :])
+        columns = self.anchors[row], self.targets[row, target], self.impostors[row, impostor]
+        triplets = np.stack(columns, axis=1).astype(np.int64, copy=False)
         return Mined(triplets, len(self.anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
 
 

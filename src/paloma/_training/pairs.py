@@ -24,7 +24,7 @@ def pair_stream(
 ) -> Stream:  # fmt: skip
     """Pairs of rows as triplets with shifted margins; `threshold` in scaled units."""
     nothing = pairs[:, 0]
-    if not measure.symmetric:
+    if not measure.is_distance:
         nothing = np.full(len(pairs), X.shape[0])
         X = sp.vstack([X, X[:1] * 0], "csr") if sp.issparse(X) else np.concatenate([X, np.zeros_like(X[:1])])
         if codes is not None:
@@ -42,14 +42,14 @@ def middle(measure: Measure, values: Array, targets: Array, margin: float) -> fl
     """A threshold halfway between the mean values of both kinds of pairs; for a distance at least 2 margins."""
     means = [float(values[targets == s].mean()) for s in (1, -1) if (targets == s).any()]
     level = float(np.mean(means)) if means else 0.0
-    return max(level, 2.0 * margin) if measure.symmetric else level
+    return max(level, 2.0 * margin) if measure.is_distance else level
 
 
 def start_values(measure: Measure, X: Any, pairs: Array, start: Array | None) -> Array:
     """Values of pairs under the matrix that learning starts from, in the units of X; None is the identity."""
     if start is None:
-        return identity_values(X, pairs[:, 0], pairs[:, 1], measure.symmetric)
+        return identity_values(X, pairs[:, 0], pairs[:, 1], measure.is_distance)
     left, right = X[pairs[:, 0]], X[pairs[:, 1]]
-    if measure.symmetric:
+    if measure.is_distance:
         left = right = left - right
     return products(left @ start, right)

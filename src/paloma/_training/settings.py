@@ -11,7 +11,7 @@ from .._core.choice import Choice
 from .._core.locality import FREE, Labels
 from .._core.space import Representation
 from .._typing import Array, Rows
-from .mining import Mined, Near, mine_by, near
+from .mining import Mined, Near, in_blocks, mine_by, near
 from .semi import Semi
 from .whitening import whitener_of
 
@@ -100,6 +100,10 @@ class Settings:
     def mining_rows(self, X: Rows) -> Rows:
         """X as triplets are mined in it."""
         return self.space.mining_rows(X, self.scaled)
+
+    def in_blocks(self, codes: Array) -> bool:
+        """Whether labeled rows are too many to compare all with all, so that `fit` mines and learns by blocks."""
+        return in_blocks(codes) and not self.space.pairwise
 
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Any = None) -> Mined:
         """Triplets from labels in mining rows; rows without a label take no part."""

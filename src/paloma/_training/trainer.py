@@ -1,5 +1,6 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from .._rows import stacked
 from .._typing import Array, Rows
 from . import guard
 from .input import Checked
-from .mining import Mined, evenly, neighbor_triplets
+from .mining import Mined, blocks_of, evenly, neighbor_triplets
 from .model import Model
 from .pairs import middle, pair_stream, start_values
 from .reservoir import Reservoir
@@ -39,7 +40,7 @@ class Trainer:
     model: Any  # a Model; None before the first
     loss: float | None = None
     n_iter: int | None = None
-    mined: dict[str, int] | None = None
+    mined: dict[str, Any] | None = None
 
     # -- the two ways to train ---------------------------------------------------------------------------------------
 
@@ -53,19 +54,25 @@ class Trainer:
                 f"{'' if len(labels) == 1 else 'es'}."
             )
         codes, rng = settings.codes(labels, data.y), settings.generator()
+        blocks = blocks_of(codes, rng) if data.given is None and settings.in_blocks(codes) else None
+        X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
         mined, first = None, data.given
         if first is None:
-            mined = settings.mine(settings.mining_rows(data.X), codes, space=old and old.space)
+            mined = settings.mine(settings.mining_rows(X), own, space=old and old.space)
             first = mined.triplets
-        whitener = settings.whitener(data.X, data.near if mined is None else first)
+        whitener = settings.whitener(X, data.near if mined is None else first)
         if mined is not None:
             if whitener is not None:
-                mined = settings.mine(settings.mining_rows(whitened(data.X, whitener)), codes)
-            first, self.mined = mined.triplets, mined.summary()
-        self._begin(data.X, labels, rng, first, whitener, whole=True)
+                mined = settings.mine(settings.mining_rows(whitened(X, whitener)), own)
+            first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
+        self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
         self.model.from_labels = mined is not None
         averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
-        self._epochs(data.X, self._stream(data, data.X, codes, first), mined, averaging, codes)
+        stream = self._stream(data, X, own, first)
+        if blocks is None:
+            self._epochs(X, stream, mined, averaging, codes)
+        else:
+            self._block_epochs(data.X, codes, blocks, stream, averaging)
         if codes is not None:
             self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
         self.model.space.close()
@@ -111,8 +118,9 @@ class Trainer:
 
     def _begin(
         self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Array | None,
-        whole: bool = False,
+        whole: bool = False, shares: int = 1,
     ) -> None:  # fmt: skip
+        """A model at its start; X and triplets are one of so many shares of all that `fit` will see."""
         settings, inside = self.settings, whitened(X, whitener)
         reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scale_of(inside, triplets)
         self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X), whitener=whitener)
@@ -121,11 +129,11 @@ class Trainer:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self._begin_space(inside, triplets)
+        self._begin_space(inside, triplets, shares)
 
-    def _begin_space(self, X: Rows, triplets: Array | None) -> None:
+    def _begin_space(self, X: Rows, triplets: Array | None, shares: int = 1) -> None:
         model, settings = self.model, self.settings
-        n = 0 if triplets is None else len(triplets)
+        n = 0 if triplets is None else shares * len(triplets)
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
         model.space = on_whitened(settings.space, model.whitener).begin(settings.choice, at)
 
@@ -213,12 +221,63 @@ class Trainer:
                         break
                     best = score
 
-    def _next_triplets(
-        self, X: Rows, stream: Stream, mined: Mined, codes: Array, anchors: Array | None, epoch: int
-    ) -> Mined:
-        """Put an epoch's triplets from labels, given and found, into the stream; class-free ones are learned here."""
+    def _block_epochs(self, X: Rows, codes: Array, blocks: list[Array], first: Stream, averaging: bool) -> None:
+        """n_epochs passes over blocks of rows that mine among themselves, cut anew each time; X before whitening.
+
+        first : the first block as it was mined; with early stopping, some of its anchors are held out.
+        """
+        settings, held, kept, best = self.settings, None, None, -np.inf
+        if settings.early_stopping and len(np.unique(first.triplets[:, 0])) > 1:
+            anchors = np.unique(first.triplets[:, 0])
+            learned = self._training_anchors(anchors)
+            held, kept = first.triplets[~np.isin(first.triplets[:, 0], learned)], codes >= 0
+            kept[blocks[0][np.setdiff1d(anchors, learned)]] = False
+        n = len(codes)
+        search = f"blocks of {max(map(len, blocks)):,}"
+        with progress(
+            f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n, settings.verbose > 0
+        ) as advance:
+            for epoch in range(settings.n_epochs):
+                blocks = blocks_of(codes, self.model.rng) if epoch else blocks
+                total, counts = Tally(), Counter[str]()
+                for rows in blocks:
+                    anchors = None if kept is None else np.flatnonzero(kept[rows])
+                    tally, mined = self._learn_block(X[rows], codes[rows], rows, anchors, epoch, averaging)
+                    total.add(tally.triplets, tally.loss, tally.updates)
+                    counts.update(mined.summary())
+                    advance(len(rows), f"{total.triplets:,} triplets, loss {total.loss / max(total.triplets, 1):.3f}")
+                if not epoch:
+                    self.mined = {**counts, "search": search}
+                self.loss, self.n_iter = total.loss / max(total.triplets, 1), epoch + 1
+                if held is not None:
+                    score = self._held_out_score(first, held)
+                    if score <= best:
+                        break
+                    best = score
+
+    def _learn_block(
+        self, X: Rows, codes: Array, numbers: Array, anchors: Array | None, epoch: int, averaging: bool
+    ) -> tuple[Tally, Mined]:
+        """Mine a block of rows among themselves, and learn what was found; `numbers`: of its rows in all data."""
         settings, model = self.settings, self.model
-        semi, again, confidence = settings.semi, settings.remine and epoch > 0, None
+        inside = whitened(X, model.whitener)
+        settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
+        model.space.open(inside, numbers)
+        stream = Stream(inside, np.empty((0, 3), np.int64), model.places(X, codes), model.space.factor)
+        mined = self._next_triplets(X, stream, None, codes, anchors, epoch)
+        quiet = None if epoch else settings.quiet(mined, codes, anchors)
+        return self._pass(stream, averaging, None if epoch else codes, quiet=quiet), mined
+
+    def _next_triplets(
+        self, X: Rows, stream: Stream, mined: Mined | None, codes: Array, anchors: Array | None, epoch: int
+    ) -> Mined:
+        """Put an epoch's triplets from labels, given and found, into the stream; class-free ones are learned here.
+
+        mined : what labels gave before; None: they are to be mined now.
+        """
+        settings, model = self.settings, self.model
+        remine = settings.remine and epoch > 0
+        semi, again, confidence = settings.semi, remine, None
         if epoch and (codes < 0).any():
             if semi.neighbors:
                 self._learn_neighbors(stream.X, np.flatnonzero(codes < 0))
@@ -229,8 +288,8 @@ class Trainer:
                     anchors = np.union1d(anchors, np.flatnonzero((codes < 0) & (filled >= 0)))
                 codes, again = filled, True
                 stream.codes = model.places(X, codes)
-        if again:
-            rows = self._remining_rows(stream.X) if settings.remine else settings.mining_rows(stream.X)
+        if again or mined is None:
+            rows = self._remining_rows(stream.X) if remine else settings.mining_rows(stream.X)
             mined = settings.mine(rows, codes, anchors, model.space)
         stream.triplets = settings.drawn(mined, codes, model.rng)
         if confidence is not None:

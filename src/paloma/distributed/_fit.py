@@ -145,7 +145,8 @@ class _Fit:
         scales, counts, summaries = zip(*figures, strict=True)
         check_formed(survey, sum(counts), self.across)
         learner, scale = copy.copy(survey.learner), common_scale(scales, counts)
-        learner.mined_ = {name: sum(one[name] for one in summaries) for name in summaries[0]}
+        counts = {name: sum(one[name] for one in summaries) for name in summaries[0]}
+        learner.mined_ = {**counts, "search": "exact" if self.across else "within partitions"}
         k = next(k for k, count in enumerate(counts) if count)
         return survey.fetch([later(_begin, learner, *survey.each[k], self.plans[k], scale, sum(counts))])[0]
 

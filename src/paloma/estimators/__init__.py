@@ -9,6 +9,7 @@ from ._interface import model_of as model_of
 from ._interface import parted as parted
 from ._interface import projected as projected
 from ._interface import reader_of as reader_of
+from ._interface import reading as reading
 from ._interface import settings_of as settings_of
 from ._interface import tallies_of as tallies_of
 from ._interface import widen as widen

@@ -15,6 +15,7 @@ from .._spaces.projected import ProjectedSpace
 from .._training.model import Model
 from .._training.settings import Settings
 from .._typing import Array
+from ._alone import lock_of
 from .base import Learner
 
 
@@ -54,6 +55,11 @@ def reader_of(learner: Learner) -> Reader:
     return learner._reader()
 
 
+def reading(learner: Learner) -> Any:
+    """A block in which the learner is read and does not learn in another thread."""
+    return lock_of(learner)
+
+
 def settings_of(learner: Learner) -> Settings:
     """The parameters of a learner, checked."""
     return learner._settings()
@@ -78,15 +84,17 @@ def measure_of(learner: Learner) -> Measure:
 
 def tallies_of(learner: Learner) -> dict[Any, Array]:
     """For each label, the triplets of its class so far, how many were ranked right, and the sum of their losses."""
-    labels = learner._model.labels
-    return dict(zip(labels.labels.tolist(), learner._model.drift.table(np.arange(len(labels)))[:, :3], strict=True))
+    with lock_of(learner):
+        labels, table = learner._model.labels, learner._model.drift.table
+        return dict(zip(labels.labels.tolist(), table(np.arange(len(labels)))[:, :3], strict=True))
 
 
 def widen(learner: Learner, d: int) -> None:
     """More features: 0 in every row so far, so that the metric is the identity there."""
     if not isinstance(learner.init, str):
         raise ValueError(f"{check.name_of(learner)} accepts new features only with init='identity'.")
-    learner._model, learner.n_features_in_ = learner._model.widened(d), d
+    with lock_of(learner):
+        learner._model, learner.n_features_in_ = learner._model.widened(d), d
 
 
 def projected(learner: Learner, rows: Array) -> Array:

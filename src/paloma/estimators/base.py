@@ -4,9 +4,12 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 `_training` and `_reading`.
 """
 
+import copy
 import reprlib
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +28,16 @@ from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._typing import Array
+from ._alone import alone, lock_of
 from .docs import COMMON, REGIONS
+
+
+def _named(kind: Any) -> tuple[str, ...]:
+    """Names of the parameters; scikit-learn inspects the constructor each time it is asked."""
+    return tuple(kind._get_param_names())
+
+
+_parameters: Callable[[Any], tuple[str, ...]] = cache(_named)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -76,6 +88,12 @@ class Learner(BaseEstimator):
         if cls.__doc__:
             cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """Names of the parameters; scikit-learn would read them off the signature each time."""
+        return super()._get_param_names()
+
     # -- the parts ---------------------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -84,7 +102,7 @@ class Learner(BaseEstimator):
 
     def _settings(self) -> Settings:
         """`_choose`, done again only if a parameter was given another value: what learning goes by."""
-        now = [getattr(self, name) for name in self._get_param_names()]
+        now = [getattr(self, name) for name in _parameters(type(self))]
         kept = vars(self).get("_parsed")
         if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
             self._parsed = kept = (now, self._choose())
@@ -103,6 +121,7 @@ class Learner(BaseEstimator):
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
+    @alone
     def fit(
         self,
         X: ArrayLike | None,
@@ -142,6 +161,7 @@ class Learner(BaseEstimator):
             self._publish(trainer.model, trainer.loss)
         return self
 
+    @alone
     def partial_fit(
         self,
         X: ArrayLike | None,
@@ -173,7 +193,7 @@ class Learner(BaseEstimator):
         return self
 
     def _structure(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
+        return {name: getattr(self, name) for name in _parameters(type(self)) if name in self._structural}
 
     def _refuse_restructuring(self, model: Model | None) -> None:
         """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
@@ -193,6 +213,7 @@ class Learner(BaseEstimator):
         self._parsed = (self._parsed[0], bound)
         return bound
 
+    @alone
     def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
         """y with labels filled in for the rows marked `unlabeled` whose nearest labeled rows agree; the rest stay.
 
@@ -207,6 +228,7 @@ class Learner(BaseEstimator):
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
         return np.where(found, reader.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
 
+    @alone
     def forget_classes(self, labels: ArrayLike) -> Self:
         """Forget classes: their metrics, their rows in the reservoir, and the fact that they were ever seen.
 
@@ -236,6 +258,7 @@ class Learner(BaseEstimator):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
+    @alone
     def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Similarity of pairs, larger is more similar.
 
@@ -247,6 +270,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.scores(reader.pair_values(pairs, y, X))
 
+    @alone
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.
 
@@ -257,6 +281,7 @@ class Learner(BaseEstimator):
         return np.where(reader.measure.sign * (values - self.threshold_) < 0, 1, -1)
 
     @property
+    @alone
     def threshold_(self) -> float:
         """The squared distance, or similarity, under the learned metric that separates the two kinds of pairs."""
         check_is_fitted(self)
@@ -265,6 +290,7 @@ class Learner(BaseEstimator):
             raise AttributeError("threshold_ is available once pairs have been learned or pair_threshold is set.")
         return float(threshold)
 
+    @alone
     def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
         reader = self._reader()
@@ -272,6 +298,7 @@ class Learner(BaseEstimator):
         codes = reader.candidates(rows, y)
         return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
+    @alone
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
 
@@ -279,6 +306,7 @@ class Learner(BaseEstimator):
         """
         return self._reader().matrix(label)
 
+    @alone
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of leave-one-out 3-NN on these rows under the learned metrics.
 
@@ -288,6 +316,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.accuracy(reader.rows(X), y)
 
+    @alone
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
         reader, points = self._reader(), X is None
@@ -298,6 +327,7 @@ class Learner(BaseEstimator):
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 
+    @alone
     def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
 
@@ -316,6 +346,7 @@ class Learner(BaseEstimator):
             )
         return self._model.balance.queries(vectors)
 
+    @alone
     def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
         """Vectors of items for any exhaustive inner-product search; d + n_classes + 3 wide for LODML.
 
@@ -334,12 +365,14 @@ class Learner(BaseEstimator):
     # -- learned attributes --------------------------------------------------------------------------------------------
 
     @property
+    @alone
     def shared_(self) -> Array:
         """U, the raw last iterate in scaled units: no projection, no averaging."""
         settings, model = self._learned()
         return model.space.last(settings.choice, len(self.classes_)).shared.copy()
 
     @property
+    @alone
     def local_(self) -> Array:
         """(n_classes, d, d): L of classes_[k], the raw last iterates in scaled units; empty for a global learner."""
         settings, model = self._learned()
@@ -348,11 +381,13 @@ class Learner(BaseEstimator):
         return np.array([last.local(code) for code in order], last.start.dtype).reshape(len(order), *last.start.shape)
 
     @property
+    @alone
     def strength_(self) -> float:
         """How far the metrics follow what was learned, from 0, the start, to 1; see `guard`."""
         return float(self._learned()[1].strength[0])
 
     @property
+    @alone
     def local_share_(self) -> float:
         """Share of the class metrics in what is followed, the rest is the shared part; 0 for a global learner."""
         settings, model = self._learned()
@@ -360,18 +395,21 @@ class Learner(BaseEstimator):
         return t / s if s and settings.choice.locality.is_local else 0.0
 
     @property
+    @alone
     def recent_loss_(self) -> Array:
         """(n_classes,) mean loss of the last thousand or so triplets of classes_[k], each before its own step."""
         check_is_fitted(self)
         return self._model.drift.recent(self._model.labels.order)
 
     @property
+    @alone
     def long_run_loss_(self) -> Array:
         """(n_classes,) mean loss of all triplets of classes_[k], each when it was first met."""
         check_is_fitted(self)
         return self._model.drift.long_run(self._model.labels.order)
 
     @property
+    @alone
     def drift_(self) -> Array:
         """(n_classes,) recent_loss_ / long_run_loss_: about 1 on a stationary stream, larger if a class has changed."""
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -382,7 +420,14 @@ class Learner(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name != "_parsed"}
+        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock")}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """As usual, but not while another thread has it learn."""
+        out = memo[id(self)] = type(self).__new__(type(self))
+        with lock_of(self):
+            out.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return out
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -16,6 +16,7 @@ from .._spaces.diagonal import Diagonal, DiagonalMetric
 from .._spaces.projected import Projected, ProjectedSpace
 from .._training.settings import Settings
 from .._typing import Array
+from ._alone import alone
 from .base import Learner
 from .parameters import parse, per_class
 
@@ -38,6 +39,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     psd: str | int = "end"
 
+    @alone
     def pair_distance(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Distances of pairs (query, candidate), rooted and clipped at 0; y are the classes of the candidates."""
         reader = self._reader()
@@ -49,10 +51,12 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return components.T @ components
 
     @property
+    @alone
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
         return self._reader().metric.components()
 
+    @alone
     def transform(self, X: ArrayLike) -> Array:
         """X under the shared part: Euclidean distances of the result are distances under U."""
         reader = self._reader()
@@ -63,6 +67,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return SharedMetric(self.components_)
 
     @property
+    @alone
     def _n_features_out(self) -> int:
         return int(self._reader().metric.n_components)
 
@@ -171,6 +176,7 @@ class DiagonalODML(DistanceLearner):
         return parse(self, DISTANCE, per_class(self.lam), Diagonal(self.init))
 
     @property
+    @alone
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
         return cast(DiagonalMetric, self._reader().metric).diagonal(SHARED).copy()

@@ -10,6 +10,7 @@ from .._core.measure import DISTANCE
 from .._spaces.grouped import Grouped, GroupedSpace
 from .._training.settings import Settings
 from .._typing import Array
+from ._alone import alone
 from .distance import DistanceLearner
 from .parameters import parse, per_class
 
@@ -104,11 +105,13 @@ class OMDML(DistanceLearner):
         return cast(GroupedSpace, self._model.space).state.hedge
 
     @property
+    @alone
     def weights_(self) -> Array:
         """(n_groups,) weights theta of the modalities, in the order of `groups_`."""
         return self._hedge.weights
 
     @property
+    @alone
     def weights_path_(self) -> tuple[Array, Array]:
         """Weights over time: triplets seen, and theta then; at most a few hundred points."""
         return self._hedge.history

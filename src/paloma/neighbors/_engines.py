@@ -86,7 +86,7 @@ class Tiles(InMemory):
         return values, places
 
     def candidates(self, Q: Any, n: int, least: int) -> Array:
-        return self.search(Q, n)[1]
+        return self._items.candidates(Q, n) if isinstance(self._items, LocalItems) else self.search(Q, n)[1]
 
     def ranking(self, Q: Any) -> Array:
         """Numbers of all items, nearest first, (n_queries, n_items)."""

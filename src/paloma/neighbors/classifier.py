@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._search.voting import RULES, majority, vote_shares, vote_weights
 from .._typing import Array
-from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, settings_of
+from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, reading, settings_of
 from ..estimators.base import Learner
 
 
@@ -81,8 +81,10 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _placed(self, rows: Any, labels: Array) -> Any:
         """Rows under the metrics of their classes, as they are now."""
-        reader = reader_of(bare_learner(self.metric_))
-        return reader.items(rows, reader.candidates(rows, labels))
+        learner = bare_learner(self.metric_)
+        with reading(learner):
+            reader = reader_of(learner)
+            return reader.items(rows, reader.candidates(rows, labels))
 
     @property
     def rows_(self) -> Any:

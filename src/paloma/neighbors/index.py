@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._core.locality import Labels
 from .._typing import Array
-from ..estimators import Mark, is_learner, parted, reader_of
+from ..estimators import Mark, is_learner, parted, reader_of, reading
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -131,7 +133,8 @@ class MetricIndex:
         """
         with self._writing:
             held = self._shelf
-            shelf = held.added(reader_of(self._learner), self._prepared(X), y, ids)
+            with reading(self._learner):
+                shelf = held.added(reader_of(self._learner), self._prepared(X), y, ids)
             if self._published is None:
                 self._publish(shelf)
             else:
@@ -160,10 +163,11 @@ class MetricIndex:
         return self
 
     def _publish(self, shelf: Shelf) -> None:
-        learner = deepcopy(self._learner)
+        with reading(self._learner):
+            learner, source = deepcopy(self._learner), Mark.of(self._learner)
         view = View(reader_of(learner), shelf)
         self._published = Published(learner, view, self._engine.build(view, self._settings))
-        self._source = Mark.of(self._learner)
+        self._source = source
 
     def _revise(self, published: Published, shelf: Shelf, kept: Array) -> None:
         view = published.view.revised(shelf)
@@ -188,7 +192,7 @@ class MetricIndex:
         k : int, at most the number of items.
         rerank : ``"published"``: the k nearest under the published metric. ``"live"``: candidates are found under the
             published metric and ranked exactly under the current one, so learning takes effect at once and nothing is
-            rebuilt. The metric must not be learning in another thread at the same time.
+            rebuilt. A metric that learns in another thread is waited for.
         n_candidates : for ``rerank="live"``; by default 3 k, at least k + 20. Use more as the index grows stale.
 
         Returns
@@ -225,9 +229,10 @@ class MetricIndex:
         if n_candidates is None:
             values, places = published.engine.search(rows, k)
         else:
-            live = View(reader_of(self._learner), view.shelf, view.center)
             places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
-            values, places = live.best_of(rows, places, k)
+            with reading(self._learner):
+                live = View(reader_of(self._learner), view.shelf, view.center)
+                values, places = live.best_of(rows, places, k)
         return view.reader.measure.visible(values), view.shelf.ids[places]
 
     def _held(self, k: int) -> Published:
@@ -325,6 +330,13 @@ class MetricIndex:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MetricIndex.__paloma_restore__, (self.__paloma_state__(),)
+
+
+@contextmanager
+def still(index: MetricIndex) -> Iterator[None]:
+    """A block in which neither the index nor its metric changes."""
+    with index._writing, reading(index._learner):
+        yield
 
 
 def _candidates(k: int) -> int:

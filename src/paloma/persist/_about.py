@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController
 
 from ..estimators import learner_of
 
@@ -35,13 +35,19 @@ def summary(model: Any) -> dict[str, Any]:
 def environment() -> dict[str, Any]:
     """Versions of Python and the libraries, BLAS and its threads: what the last bits depend on."""
     pools = [{key: pool.get(key) for key in ("user_api", "internal_api", "version", "architecture", "num_threads")}
-             for pool in threadpool_info()]  # fmt: skip
+             for pool in _pools().info()]  # fmt: skip
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
         "libraries": _versions(),
         "threads": pools,
     }
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """The libraries that have threads; finding them takes milliseconds, asking them does not."""
+    return ThreadpoolController()
 
 
 @cache

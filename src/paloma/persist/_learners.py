@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import estimators
 from .._training.settings import Settings
-from ..estimators import model_of, settings_of, with_model
+from ..estimators import model_of, reading, settings_of, with_model
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from . import _plain
@@ -20,15 +20,18 @@ LEARNERS: dict[str, type[Learner]] = {name: getattr(estimators, name) for name i
 ATTRIBUTES = ("loss_", "n_iter_", "mined_", "rounds_", "columns_", "_fit_of", "_sklearn_output_config")
 _OF_MODEL = {"_model", "classes_", "scale_", "whitener_", "n_triplets_", "n_updates_", "groups_"}
 _FEATURES = {"n_features_in_", "feature_names_in_"}
-# A model that learns in another thread may be seen in the middle of a step: then it is looked at again.
-ATTEMPTS = 5
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
 def write_learner(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
-    """JSON of a learner, fitted or not; its arrays are taken in."""
+    """JSON of a learner, fitted or not; its arrays are taken in. If another thread has it learn, that is waited for."""
+    with reading(learner):
+        return _written(writer, learner, where)
+
+
+def _written(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     known = {"class", *ATTRIBUTES, *_OF_MODEL, *_FEATURES, *learner.get_params(deep=False)}
     refuse_unknown(learner.__getstate__(), known | {"_begun"}, where)
     out = {
@@ -51,18 +54,14 @@ def _write_parameter(writer: Writer, name: str, value: Any, where: str) -> Any:
 
 def _sound(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     """The state of a model, which is made again from it before anything is written."""
-    for attempt in range(ATTEMPTS):
-        own = Writer()
-        settings = _bound(learner)
-        try:
-            node = write_model(own, model_of(learner), settings, learner.n_features_in_, f"{where}.model")
-            read_model(Reader(own.arrays, 2**62), node, settings, learner.n_features_in_, f"{where}.model")
-        except (ModelFileError, ValueError, LookupError) as error:
-            if attempt + 1 == ATTEMPTS:
-                sentence = str(error) if isinstance(error, ModelFileError) else f"{where} cannot be saved: {error}."
-                raise ModelFileError(sentence) from None
-            continue
-        break
+    own, settings, d = Writer(), _bound(learner), learner.n_features_in_
+    try:
+        node = write_model(own, model_of(learner), settings, d, f"{where}.model")
+        read_model(Reader(own.arrays, 2**62), node, settings, d, f"{where}.model")
+    except ModelFileError:
+        raise
+    except (ValueError, LookupError) as error:
+        raise ModelFileError(f"{where} cannot be saved: {error}.") from None
     writer.arrays.update(own.arrays)
     return node
 
@@ -186,7 +185,7 @@ def _table(fits: Any) -> Any:
 _CHECKS = {
     "loss_": _checked(lambda value: type(value) is float),
     "n_iter_": _checked(lambda value: value is None or type(value) is int),
-    "mined_": _checked(_table(_number)),
+    "mined_": _checked(_table(lambda value: _number(value) or type(value) is str)),
     "rounds_": _checked(lambda value: isinstance(value, list) and all(map(_table(_number), value))),
     "columns_": _checked(_table(_names)),
     "_fit_of": _checked(_table(lambda _: True)),

@@ -10,11 +10,12 @@ from sklearn.utils import get_tags
 from .. import _validation as check
 from .._core.fields import Field, Schema, Triple
 from .._search.voting import RULES
-from ..estimators import bare_learner, is_learner, parted, reader_of
+from ..estimators import bare_learner, is_learner, parted, reader_of, reading
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
 from ..neighbors.classifier import kept_rows, put_rows
+from ..neighbors.index import still
 from . import _plain
 from ._flat import Reader, Writer
 from ._index import read_index, write_index
@@ -54,9 +55,11 @@ def write_object(writer: Writer, value: Any, where: str) -> dict[str, Any]:
     if is_learner(value) and (LEARNERS.get(kind.__name__) is kind or name_of(value)):
         return write_learner(writer, value, where)
     if kind is MetricKNeighborsClassifier:
-        return _write_classifier(writer, value, where)
+        with reading(bare_learner(value.metric_)):
+            return _write_classifier(writer, value, where)
     if kind is MetricIndex:
-        return {"class": "MetricIndex", **write_index(writer, value, where, write_object)}
+        with still(value):
+            return {"class": "MetricIndex", **write_index(writer, value, where, write_object)}
     if kind is Pipeline:
         return _write_pipeline(writer, value, where)
     if kind is FrozenEstimator:

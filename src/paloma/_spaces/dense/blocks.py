@@ -4,9 +4,8 @@ A block computes pair values and Gram matrices by matrix products, runs one shor
 and moves each matrix by one product.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +20,7 @@ from ..._compiled.stream import stream as fused
 from ..._compiled.sweep import correct, sweep
 from ..._core.choice import Choice
 from ..._core.locality import Locality
-from ..._core.loop import Block
+from ..._core.loop import Averages, Block, Unbroken
 from ..._core.psd import exact_tau, project_one
 from ..._core.stream import (
     Stream,
@@ -36,7 +35,7 @@ from ..._core.stream import (
 )
 from ..._typing import Array
 from .decay import forgetting, horizon
-from .matrices import Matrices, gram, segments_of
+from .matrices import Matrices, class_grams, gram, segments_of
 
 # Up to this dimension (by item size) the fused per-triplet loop beats blocks if a triplet brings half a new pair;
 # the bound grows with that number (measured).
@@ -49,15 +48,16 @@ def plan(choice: Choice, state: Matrices, stream: Stream, block: int | str) -> t
     """How to learn a stretch of triplets on dense matrices, and how many at a time."""
     one, size = _way(choice, stream, block)
     if choice.forget:
-        one, size = forgetting(one), min(size, horizon(choice.forget))
-    return partial(one, choice, state, stream), size
+        return partial(forgetting(one), choice, state, stream), min(size, horizon(choice.forget))
+    learn = partial(one, choice, state, stream)
+    return (Unbroken(learn) if one.func is _exact_block else learn), size
 
 
-def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:
+def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tuple[float, int]], int]:
     if sp.issparse(stream.X):
-        return _sparse_block, STREAM_CHUNK
+        return partial(_sparse_block), STREAM_CHUNK
     if choice.psd.sequential:
-        return constrained_block, 64
+        return partial(constrained_block), 64
     if is_soft(stream):
         size = auto_blocks(stream.X.shape[1], 1)[0] // 2 if block == "auto" else int(block)
         return partial(_soft_block, scratch=Scratch()), size
@@ -67,7 +67,7 @@ def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[Callable[...
     pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
     d = stream.X.shape[1]
     if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
-        return _stream_block, STREAM_CHUNK
+        return partial(_stream_block), STREAM_CHUNK
     classes = len(np.unique(candidate_codes(choice, stream, head)))
     inner, outer = auto_blocks(d, classes)
     return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
@@ -111,27 +111,33 @@ def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
 
 
 def _exact_block(
-    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, inner: int, scratch: Scratch
-) -> tuple[float, int]:
+    choice: Choice, state: Matrices, stream: Stream, start: int, stop: int, averages: Averages | None = None, *,
+    inner: int, scratch: Scratch,
+) -> tuple[float, int]:  # fmt: skip
     """Triplets start to stop by the exact blocked algorithm of theory 10, on the distinct pairs of the block.
 
     U is brought up to date after every `inner` triplets, the class matrices once at the end: each has few pairs in a
-    block, and what steps did to them meanwhile is a correction among the pairs of one class.
+    block, and what steps did to them meanwhile is a correction among the pairs of one class. So are their averages,
+    which are sums of the same pairs (theory 15 V).
     """
     triplets = stream.triplets[start:stop]
     anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(choice, stream, triplets))
     lam, mu, sign = choice.locality.lam, choice.locality.mu, choice.measure.sign
     left, right = choice.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
     segments = segments_of(codes) if mu else []
-    bounds = _bounds(segments, len(codes))
+    rates, parts = dict(averages or []), _parts(stop - start, inner, averages or [])
+    bounds = grams = None
+    if segments and len(parts) > 1:
+        bounds = _bounds(segments, len(codes))
+        left_grams = class_grams(left, segments, "left grams", scratch)
+        grams = left_grams, left_grams if right is left else class_grams(right, segments, "right grams", scratch)
     local = mu * state.local_values(left, right, segments, scratch)
     norms = choice.measure.norms(stream.X, triplets, stream.factor)
-    block, weight = asked(choice, stream, start, stop), np.zeros(len(codes))
+    block, weight, mean_weight = asked(choice, stream, start, stop), np.zeros(len(codes)), np.zeros(len(codes))
     kernel, rule = choice.locality.kernel, choice.step.rule
     taus, gaps = taus_of(stream, start, stop), gaps_of(stream, start, stop)
-    loss, updates = 0.0, 0
-    for a in range(0, stop - start, inner):
-        part = slice(a, a + inner)
+    loss, updates, kept = 0.0, 0, _kept(averages or [], parts)
+    for part, later in zip(parts, kept, strict=True):
         rows, places = np.unique(members[part], return_inverse=True)
         l_rows = np.take(left, rows, axis=0, out=scratch.take("inner left", (len(rows), left.shape[1]), left.dtype))
         r_rows = l_rows
@@ -140,8 +146,8 @@ def _exact_block(
         values = local[rows]
         if lam:
             values += lam * state.shared_values(l_rows, r_rows, scratch)
-        if mu and a:
-            correct(values, rows, left, right, right is left, bounds, weight, sign * mu * mu)
+        if grams is not None and part.start:
+            correct(values, rows, grams, bounds, weight, sign * mu * mu)
         square = (len(rows), len(rows))
         left_gram = gram(l_rows, scratch.take("left gram", square, left.dtype))
         right_gram = left_gram
@@ -154,9 +160,14 @@ def _exact_block(
             Out(taus[part], gaps[part], net), None if stream.scale is None else stream.scale[part],
         )  # fmt: skip
         weight[rows] += net
+        mean_weight[rows] += (1.0 - later) * net
         if lam and one_updates:
             state.move_shared(l_rows, r_rows, sign * lam * net, scratch)
+        if part.stop in rates:
+            state.average_shared(rates[part.stop])
         loss, updates = loss + one_loss, updates + one_updates
+    if averages:
+        state.average_local(1.0 - kept[0], left, right, segments, sign * mu * mean_weight, scratch)
     if mu and updates:
         state.move_local(left, right, segments, sign * mu * weight, scratch)
     return loss, updates
@@ -195,13 +206,30 @@ def _soft_block(
     return loss, updates
 
 
-def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array]:
-    """For each pair, where the pairs of its class begin and end; nowhere for pairs without a class."""
-    first, last = np.zeros(n, np.int64), np.zeros(n, np.int64)
+def _parts(n: int, inner: int, averages: Averages) -> list[slice]:
+    """Stretches of at most `inner` of n triplets that also end where averages are taken."""
+    edges = sorted({*range(0, n, inner), *(end for end, _ in averages), n})
+    return [slice(a, b) for a, b in pairwise(edges)]
+
+
+def _kept(averages: Averages, parts: list[slice]) -> list[float]:
+    """What the averages due from each part on leave of the average before them: the product of 1 - rate."""
+    rates, kept, left = dict(averages), [], 1.0
+    for part in reversed(parts):
+        left *= 1.0 - rates.get(part.stop, 0.0)
+        kept.append(left)
+    return kept[::-1]
+
+
+def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array, Array]:
+    """For each pair, where the pairs of its class begin and end, and their Gram matrix; nowhere for pairs without one."""
+    first, last, begin = (np.zeros(n, np.int64) for _ in range(3))
+    total = 0
     for code, part in segments:
         if code >= 0:
-            first[part], last[part] = part.start, part.stop
-    return first, last
+            first[part], last[part], begin[part] = part.start, part.stop, total
+            total += (part.stop - part.start) ** 2
+    return first, last, begin
 
 
 def constrained_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:

@@ -37,6 +37,7 @@ class Matrices:
         self.mean: tuple[Array, Array] | None = None
         self.pending = np.empty(0)  # a slot: decay of L toward the start that is still to be applied
         self._stale: set[int] = set()
+        self._averaged = False  # whether averages may have taken in half of a matrix
         self._deviating: list[int] = []
 
     # -- classes ---------------------------------------------------------------------------------------------
@@ -47,6 +48,10 @@ class Matrices:
             return np.full(codes.shape, -1, np.int32)
         known = (codes >= 0) & (codes < len(self.slots))
         return np.where(known, self.slots[np.where(known, codes, 0)], -1).astype(np.int32)
+
+    def own(self) -> Array:
+        """Whether each class code has a matrix of its own; the last entry stands for all codes beyond."""
+        return np.append(self.slots >= 0, False)
 
     def allocate(self, codes: Array) -> Array:
         """Give every class in `codes` a matrix of its own, at the start; returns the slots."""
@@ -179,7 +184,7 @@ class Matrices:
 
     def catch_up(self) -> None:
         """Apply what decay is pending."""
-        for slot in range(self.n_slots):
+        for slot in np.flatnonzero(self.pending[: self.n_slots] != 1.0).tolist():
             self._catch_up(slot)
 
     def _catch_up(self, slot: int) -> None:
@@ -215,20 +220,24 @@ class Matrices:
 
     def move_local(self, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch) -> None:
         """L_c -= sum_r weight_r phi_r over the pairs of class c, for pairs sorted by class."""
-        moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
-        self.allocate(np.array([code for code, _ in moved], np.int32))
-        for code, part in moved:
-            slot = self.slot(code)
+        for slot, part in self._moved(segments, weight):
             self._subtract(self.stack[slot], left[part], right[part], weight[part], scratch)
             self._stale.add(slot)
+
+    def _moved(self, segments: Segments, weight: Array) -> list[tuple[int, slice]]:
+        """Slots of the classes that a weighted sum of pairs moves, and their pairs."""
+        moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
+        slots = self.allocate(np.array([code for code, _ in moved], np.int32)).tolist()
+        return [(slot, part) for slot, (_, part) in zip(slots, moved, strict=True)]
 
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
         if self.symmetric:
-            for shared, stack in ((self.shared, self.stack), *((self.mean,) if self.mean else ())):
+            for shared, stack in ((self.shared, self.stack), *((self.mean,) if self.mean and self._averaged else ())):
                 for slot in self._stale:
                     mirror_upper(shared if slot < 0 else stack[slot])
         self._stale.clear()
+        self._averaged = False
 
     def _forms(self, matrix: Array, left: Array, right: Array, scratch: Scratch) -> Array:
         product = scratch.take("product", left.shape, left.dtype)
@@ -273,22 +282,54 @@ class Matrices:
 
     def average(self, rate: float) -> None:
         """Move the averaged iterates toward the current ones; the first call with rate 1 starts them."""
+        self.average_shared(rate)
+        self._average_stack(rate)
+
+    def average_shared(self, rate: float) -> None:
+        """The same for U alone."""
+        move_toward(self._means()[0].reshape(-1), self.shared.reshape(-1), rate)
+
+    def average_local(
+        self, rate: float, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch
+    ) -> None:
+        """The same for the L alone, whose averages then move by -sum_r weight_r phi_r.
+
+        So all averages inside a block are taken at once, before its steps (theory 15 V): `weight` is the net step of a
+        pair times its share in them, `rate` what the first iterate of the block has in them.
+        """
+        moved = self._moved(segments, weight)
+        self._average_stack(rate)
+        for slot, part in moved:
+            self._subtract(self._means()[1][slot], left[part], right[part], weight[part], scratch)
+            self._stale.add(slot)
+
+    def _average_stack(self, rate: float) -> None:
         self.catch_up()
+        move_toward(self._means()[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
+
+    def _means(self) -> tuple[Array, Array]:
+        self._averaged = True
         if self.mean is None:
             self.mean = (self.start.copy(), _taller(self.stack[:0], len(self.stack), self.start))
-        move_toward(self.mean[0].reshape(-1), self.shared.reshape(-1), rate)
-        move_toward(self.mean[1][: self.n_slots].reshape(-1), self.stack[: self.n_slots].reshape(-1), rate)
+        return self.mean
 
     def readout(self, code: int | None, blend: float) -> Array:
         """U (code None) or L of a class: the average moved toward the last iterate, which `blend` = 1 is."""
+        parts = self.blended(code, blend)
+        if len(parts) == 1:
+            return parts[0][1]
+        (_, mean), (_, last) = parts
+        return mean + last.dtype.type(blend) * (last - mean)
+
+    def blended(self, code: int | None, blend: float) -> list[tuple[float, Array]]:
+        """The same as a weighted sum."""
         slot = -1 if code is None else self.slot(code)
         if code is not None and slot < 0:
-            return self.start
+            return [(1.0, self.start)]
         last = self.shared if code is None else self.local(code)
         if self.mean is None or blend == 1.0:
-            return last
-        mean = self.mean[0] if code is None else self.mean[1][slot]
-        return mean + last.dtype.type(blend) * (last - mean)
+            return [(1.0, last)]
+        return [(1.0 - blend, self.mean[0] if code is None else self.mean[1][slot]), (blend, last)]
 
 
 def segments_of(codes: Array) -> Segments:
@@ -302,6 +343,18 @@ def _add_upper(matrix: Array, rows: Array, sign: float) -> None:
     for a in range(0, len(matrix), PANEL):
         panel = slice(a, a + PANEL)
         matrix[panel, a:] += matrix.dtype.type(sign) * (rows[:, panel].T @ rows[:, a:])
+
+
+def class_grams(rows: Array, segments: Segments, name: str, scratch: Scratch) -> Array:
+    """The Gram matrix of the rows of each class, one after another in one flat array."""
+    sizes = [(part.stop - part.start) ** 2 for code, part in segments if code >= 0]
+    flat, begin = scratch.take(name, (sum(sizes),), rows.dtype), 0
+    for code, part in segments:
+        if code >= 0:
+            n = part.stop - part.start
+            gram(rows[part], flat[begin : begin + n * n].reshape(n, n))
+            begin += n * n
+    return flat
 
 
 def gram(rows: Array, out: Array) -> Array:

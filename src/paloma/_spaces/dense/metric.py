@@ -5,6 +5,8 @@ shared part by itself, M = U.
 """
 
 import warnings
+from collections.abc import Callable, Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,16 +34,18 @@ class DenseMetric:
     blend : how far the averaged iterates are moved toward the last ones; 1 reads the last ones.
     cone : what is made p.s.d., "components" (U and L_c), "effective" (M_c) or "" (nothing).
     strength : (s, t), how far the read-out follows what was learned, and its local part (theory 22).
+    projected : P_+ of a matrix of the given name; see `paloma._core.psd.Follower`.
     """
 
     def __init__(
         self, state: Matrices, locality: Locality, cone: str, blend: float, factor: float,
-        strength: tuple[float, float] = (1.0, 1.0),
+        strength: tuple[float, float] = (1.0, 1.0), projected: Callable[[Hashable, Array], Array] | None = None,
     ) -> None:  # fmt: skip
         self._state, self._cone, self._blend, self._strength = state, cone, blend, strength
+        self._projected = projected or _project
         self.locality, self.symmetric = locality, state.symmetric
         self.of_differences = state.symmetric
-        self._square = state.start.dtype.type(factor * factor)
+        self._square, self._own = factor * factor, state.own()
         self._matrices: dict[int, Array] = {}
 
     def resolve(self, codes: Array) -> Array:
@@ -50,19 +54,19 @@ class DenseMetric:
             return codes
         if not self.locality.is_local or self._strength[1] == 0.0:
             return np.full(len(codes), SHARED, np.int32)
-        return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
+        return resolved(codes, self._own)
 
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
-            self._matrices[code] = self._build(code)
-            if self._cone and not self._matrices[code].any():
+            self._matrices[code] = matrix = self._build(code)
+            if self._cone and not matrix.diagonal().any():
                 warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._matrices[code]
 
     def start_forms(self, Q: Array) -> Array:
         """q^T M q under the matrix all parts start from."""
-        return products(Q @ (self._state.start * self._square), Q)
+        return products(Q @ self._sum((self._square, self._state.start)), Q)
 
     @property
     def unseen(self) -> float:
@@ -71,21 +75,36 @@ class DenseMetric:
         return self.locality.lam + (1.0 - t / s if s else 1.0) * self.locality.mu
 
     def _build(self, code: int) -> Array:
-        (s, t), start = self._strength, self._state.start
-        number, shared = start.dtype.type, self._component(None)
-        if code == SHARED:
-            shared = shared if s == 1.0 else start + number(s) * (shared - start)
-            return (project(shared) if self._cone == "effective" else shared) * self._square
+        (s, t), lam, mu = self._strength, self.locality.lam, self.locality.mu
         if code == UNSEEN:
-            return number(self.unseen) * self.matrix(SHARED) + number(1.0 - self.unseen) * self._square * start
-        lam, mu = self.locality.lam, self.locality.mu
-        matrix = number(s - t + t * lam) * shared + number(t * mu) * self._component(code)
-        matrix = (matrix if s == 1.0 else matrix + number(1.0 - s) * start) * self._square
-        return project(matrix) if self._cone == "effective" else matrix
+            return self._sum(
+                (self.unseen, self.matrix(SHARED)), ((1.0 - self.unseen) * self._square, self._state.start)
+            )
+        rest = (1.0 - s, self._state.start)
+        parts = [(s, self._shared), rest] if code == SHARED else [(s - t + t * lam, self._shared), rest]
+        if code != SHARED and self._cone == "components":
+            parts.append((t * mu, self._projected(("L", code), self._state.readout(code, self._blend))))
+        elif code != SHARED:
+            parts += [(t * mu * weight, part) for weight, part in self._state.blended(code, self._blend)]
+        matrix = self._sum(*((weight * self._square, part) for weight, part in parts))
+        return self._projected(("M", code), matrix) if self._cone == "effective" else matrix
 
-    def _component(self, code: int | None) -> Array:
-        matrix = self._state.readout(code, self._blend)
-        return project(matrix) if self._cone == "components" else matrix
+    @cached_property
+    def _shared(self) -> Array:
+        """U as it is read out."""
+        matrix = self._state.readout(None, self._blend)
+        return self._projected("U", matrix) if self._cone == "components" else matrix
+
+    def _sum(self, *parts: tuple[float, Array]) -> Array:
+        """Weighted sum of matrices; those of weight 0 are not looked at."""
+        number = self._state.start.dtype.type
+        weighted = [(number(weight), part) for weight, part in parts if weight != 0.0]
+        if not weighted:
+            return np.zeros_like(self._state.start)
+        out = weighted[0][0] * weighted[0][1]
+        for weight, part in weighted[1:]:
+            out += part if weight == 1.0 else weight * part
+        return out
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""
@@ -102,6 +121,8 @@ class DenseMetric:
         """Factors of the items (here M_c x) whose products with `query_side` add up to q^T M_c x; and x^T M_c x."""
         if sp.issparse(X):
             distinct, blocks = np.unique(codes, return_inverse=True)
+            for code in distinct:
+                self.matrix(int(code))  # as it is now, though only queries will need it
             return (in_blocks(X, blocks, len(distinct)),), np.zeros(X.shape[0])
         return self.images(X, codes)
 
@@ -149,8 +170,19 @@ class DenseMetric:
 
     def query_forms(self, Q: Array, codes: Array) -> Array:
         """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""
+        if Q.shape[0] == 1 and len(codes) and not sp.issparse(Q):
+            return (np.stack([Q[0] @ self.matrix(int(code)) for code in codes]) @ Q[0])[None].astype(np.float64)
         forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
         return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
+
+
+def resolved(codes: Array, own: Array) -> Array:
+    """Codes with UNSEEN for classes without a matrix of their own; see `Matrices.own`."""
+    return np.where((codes < 0) | own[np.clip(codes, 0, len(own) - 1)], codes, UNSEEN).astype(np.int32)
+
+
+def _project(_: Hashable, matrix: Array) -> Array:
+    return project(matrix)
 
 
 def groups(codes: Array) -> list[tuple[int, Array]]:

@@ -11,6 +11,7 @@ from ... import _validation as check
 from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
+from ..._core.psd import Follower
 from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally
 from ..._typing import Array, Rows
@@ -21,6 +22,8 @@ from .state import matrices_of, matrices_schema, matrices_state
 
 # How a stretch of triplets is learned on matrices: see `paloma._core.loop.Blockwise.plan`.
 Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
+# A read-out follows the one before if no more triplets came in between, and if matrices are so large that it pays.
+FEW, WIDE = 64, 48
 
 
 @dataclass
@@ -32,6 +35,8 @@ class DenseSpace(Space):
     matrices: Matrices
     factor: float = 1.0
     planned: Plan = field(default=blocks.plan, repr=False)
+    _follower: Follower = field(default_factory=Follower, init=False, repr=False)
+    _read_at: int = field(default=-1, init=False, repr=False)
 
     @property
     def dtype(self) -> Any:
@@ -65,7 +70,12 @@ class DenseSpace(Space):
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
-        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
+        begun, self._read_at = self._read_at, counts.seen
+        if begun < 0 or not 0 <= counts.seen - begun <= FEW or len(self.matrices.start) < WIDE:
+            self._follower.forget()
+            return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
+        project = self._follower.project
+        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength, project)
 
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         return self.matrices

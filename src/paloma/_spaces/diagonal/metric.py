@@ -8,7 +8,7 @@ from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import products
 from ..._search.items import LocalItems
 from ..._typing import Array, Rows
-from ..dense.metric import groups, refuse_dense
+from ..dense.metric import groups, refuse_dense, resolved
 from .weights import Weights
 
 
@@ -20,7 +20,7 @@ class DiagonalMetric:
     def __init__(self, state: Weights, locality: Locality, cone: str, blend: float, factor: float) -> None:
         self._state, self._cone, self._blend = state, cone, blend
         self.locality = locality
-        self._square = state.start.dtype.type(factor * factor)
+        self._square, self._own = state.start.dtype.type(factor * factor), state.own()
         self._diagonals: dict[int, Array] = {}
 
     @property
@@ -31,7 +31,7 @@ class DiagonalMetric:
         """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
         if not self.locality.is_local:
             return np.full(len(codes), SHARED, np.int32)
-        return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
+        return resolved(codes, self._own)
 
     def diagonal(self, code: int) -> Array:
         """m of a resolved code."""

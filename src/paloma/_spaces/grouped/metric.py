@@ -9,7 +9,7 @@ from ..._rows import products
 from ..._search.items import LocalItems
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
-from ..dense.metric import DenseMetric, groups, refuse_dense
+from ..dense.metric import DenseMetric, groups, refuse_dense, resolved
 
 
 class GramMetric:
@@ -25,7 +25,7 @@ class GramMetric:
     ) -> None:
         self._state, self._block, self._blend = state, (slice(0, rank), part), blend
         self.locality = locality
-        self._factor = state.start.dtype.type(factor)
+        self._factor, self._own = state.start.dtype.type(factor), state.own()
         self._factors: dict[int, Array] = {}
 
     @property
@@ -36,7 +36,7 @@ class GramMetric:
         """As in `DenseMetric`."""
         if not self.locality.is_local:
             return np.full(len(codes), SHARED, np.int32)
-        return np.where((codes < 0) | (self._state.slots_of(codes) >= 0), codes, UNSEEN).astype(np.int32)
+        return resolved(codes, self._own)
 
     def factor(self, code: int) -> Array:
         """F of a resolved code, in the units of X."""

@@ -53,8 +53,13 @@ class Journal:
         return place[triplets]
 
     def open(self, X: Rows, ids: Array) -> None:
-        """Rows of X that will be entered have these numbers in the whole data (-1: unknown)."""
-        self._source = (X, np.full(X.shape[0], -1, np.int64), ids)
+        """Rows of X that will be entered have these numbers in the whole data (-1: unknown); each is kept once."""
+        place = np.full(X.shape[0], -1, np.int64)
+        if len(self.ids):
+            order = np.argsort(self.ids, kind="stable")
+            held = order[np.minimum(np.searchsorted(self.ids, ids, sorter=order), len(order) - 1)]
+            place = np.where((ids >= 0) & (self.ids[held] == ids), held, -1)
+        self._source = (X, place, ids)
 
     def close(self) -> None:
         """Forget the rows' source: nothing outside the journal is held on to."""
