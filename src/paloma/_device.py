@@ -1,5 +1,7 @@
 """Torch, if it is installed: the one place that imports it, and the way between tensors and NumPy arrays."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -90,3 +92,14 @@ def like(value: Any, tensor: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         return torch.as_tensor(np.ascontiguousarray(value), device=tensor.device)
     return value
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """float32 products in float32, whatever torch is set to: no TF32 without a word."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -4,7 +4,6 @@ import numpy as np
 
 from .jit import compiled, inlined
 
-
 # Items that are compared at once with a query's worst neighbor so far; most stretches hold none that is nearer.
 STRETCH = 32
 

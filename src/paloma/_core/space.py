@@ -262,10 +262,12 @@ class Representation(ABC):
     decays : what it holds can decay, so that learning may forget.
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
+    device : the torch device where triplets are mined; None: on the host.
     """
 
     linear: ClassVar[bool]
     decays: ClassVar[bool]
+    device: Any = None
 
     @property
     @abstractmethod

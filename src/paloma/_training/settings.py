@@ -127,11 +127,11 @@ class Settings:
     def near(self, X: Rows, codes: Array, anchors: Array | None = None) -> Near:
         """Targets and impostors of the labeled rows, or of `anchors` among them."""
         sizes = (self.n_targets, self.n_impostors, self.impostor_margin)
-        known = np.flatnonzero(codes >= 0)
+        known, device = np.flatnonzero(codes >= 0), self.space.device
         if len(known) == len(codes):
-            return near(X, codes, *sizes, anchors, self.least_impostors)
+            return near(X, codes, *sizes, anchors, self.least_impostors, device)
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        return near(X[known], codes[known], *sizes, inside, self.least_impostors).renumbered(known)
+        return near(X[known], codes[known], *sizes, inside, self.least_impostors, device).renumbered(known)
 
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""

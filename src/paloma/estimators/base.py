@@ -8,7 +8,7 @@ import copy
 import reprlib
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -22,13 +22,16 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
+from .._core.space import Kept
 from .._reading import Reader
 from .._training.input import checked
 from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
+from .._training.whitening import on_whitened
 from .._typing import Array
 from ._alone import alone, lock_of
+from ._following import following
 from .docs import COMMON, REGIONS
 
 
@@ -71,6 +74,7 @@ class Learner(BaseEstimator):
     balanced: bool = False
     pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
+    device: Any = None
     random_state: Any = None
     verbose: int = 0
 
@@ -79,7 +83,7 @@ class Learner(BaseEstimator):
     _structural: ClassVar[frozenset[str]] = frozenset({
         "measure", "init", "scale", "regions", "soft_regions", "groups", "projection", "n_components", "kernel",
         "kernel_params", "kernels", "normalize", "combination", "delta", "budget", "when_full", "reservoir_size",
-        "memory",
+        "memory", "device",
     })  # fmt: skip
     _sparse: ClassVar[bool] = False
 
@@ -102,7 +106,7 @@ class Learner(BaseEstimator):
 
     def _settings(self) -> Settings:
         """`_choose`, done again only if a parameter was given another value: what learning goes by."""
-        now = [getattr(self, name) for name in _parameters(type(self))]
+        now = [*(getattr(self, name) for name in _parameters(type(self))), vars(self).get("_followed")]
         kept = vars(self).get("_parsed")
         if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
             self._parsed = kept = (now, self._choose())
@@ -121,6 +125,7 @@ class Learner(BaseEstimator):
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
+    @following
     @alone
     def fit(
         self,
@@ -161,6 +166,7 @@ class Learner(BaseEstimator):
             self._publish(trainer.model, trainer.loss)
         return self
 
+    @following
     @alone
     def partial_fit(
         self,
@@ -213,6 +219,7 @@ class Learner(BaseEstimator):
         self._parsed = (self._parsed[0], bound)
         return bound
 
+    @following
     @alone
     def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
         """y with labels filled in for the rows marked `unlabeled` whose nearest labeled rows agree; the rest stay.
@@ -228,6 +235,7 @@ class Learner(BaseEstimator):
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
         return np.where(found, reader.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
 
+    @following
     @alone
     def forget_classes(self, labels: ArrayLike) -> Self:
         """Forget classes: their metrics, their rows in the reservoir, and the fact that they were ever seen.
@@ -256,8 +264,37 @@ class Learner(BaseEstimator):
         for name, value in model.space.published().items():
             setattr(self, name, value)
 
+    @alone
+    def to(self, device: Any) -> Self:
+        """Move the learner, and what it has learned, to another device; None is the CPU without torch.
+
+        Parameters
+        ----------
+        device : None, "auto", or a device as torch spells it: "cuda", "cuda:1", "cpu"
+
+        Examples
+        --------
+        >>> from paloma import LODML
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> metric = LODML(random_state=0).fit(X, y).to(None)
+        >>> print(f"{metric.score(X, y):.2f}")
+        0.97
+        """
+        with check.unchanged_on_error(self):
+            self.device, self._followed = device, None
+            settings = self._settings()
+            if self.__sklearn_is_fitted__():
+                bound, old = self._bound(settings), self._model
+                kept = Kept(int(self.n_features_in_), old.space.dtype, old.scale)
+                space = on_whitened(bound.space, old.whitener).restore(bound.choice, old.space.saved(), kept)
+                self._model = replace(old, space=space, metric=None, balance=None)
+                self._begun = self._structure()
+        return self
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
+    @following
     @alone
     def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """Similarity of pairs, larger is more similar.
@@ -270,6 +307,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.scores(reader.pair_values(pairs, y, X))
 
+    @following
     @alone
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.
@@ -290,6 +328,7 @@ class Learner(BaseEstimator):
             raise AttributeError("threshold_ is available once pairs have been learned or pair_threshold is set.")
         return float(threshold)
 
+    @following
     @alone
     def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
@@ -306,6 +345,7 @@ class Learner(BaseEstimator):
         """
         return self._reader().matrix(label)
 
+    @following
     @alone
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of leave-one-out 3-NN on these rows under the learned metrics.
@@ -316,6 +356,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.accuracy(reader.rows(X), y)
 
+    @following
     @alone
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
@@ -327,6 +368,7 @@ class Learner(BaseEstimator):
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 
+    @following
     @alone
     def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
@@ -346,6 +388,7 @@ class Learner(BaseEstimator):
             )
         return self._model.balance.queries(vectors)
 
+    @following
     @alone
     def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
         """Vectors of items for any exhaustive inner-product search; d + n_classes + 3 wide for LODML.

@@ -76,6 +76,9 @@ TRIPLETS = """\
         "auto": estimated from the first pairs, which should then be a fair sample of both kinds.
     block_size : int or "auto"
         Triplets learned in one block. This affects speed, never the result.
+    device : None, "auto", or a device as torch spells it
+        Where OASIS, ODML, LOSL and LODML learn, mine and search: "cuda", "cuda:1", "cpu" (by torch), "auto" (a GPU if
+        there is one). None: where X is, if it is a tensor on a GPU, else on the CPU without torch. See docs/gpu.md.
     random_state : int, RandomState or None
         Seed for the order of the anchors and the reservoir.
     verbose : int

@@ -5,8 +5,7 @@
 of which U's is the sum, both on upper triangles alone if matrices are symmetric; and the sweep in panels.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +16,7 @@ from ..._compiled import groups as compiled
 from ..._compiled import steps
 from ..._compiled.sweep import sweep
 from ..._core.choice import Choice
+from ..._core.loop import Averages
 from ..._core.stream import Stream, aggressiveness, margins_of
 from ..._device import has_triton, torch
 from ..._typing import Array
@@ -85,13 +85,35 @@ class Plain:
         """What the sweep needs of the squared norms: (n_d, n_+, n_-) of each triplet."""
         return self.choice.measure.norms(self.stream.X, self.stream.triplets[start:stop], self.stream.factor)
 
-    def learn(self, chunk: Chunk, edges: list[int], after: Callable[[int], None]) -> None:
-        """The blocks of a chunk, triplets edges[b] to edges[b + 1] each; `after` is told the end of each."""
+    def learn(self, chunk: Chunk, edges: list[int], averages: list[Averages], after: Callable[[int], None]) -> None:
+        """The blocks of a chunk, triplets edges[b] to edges[b + 1] each, with the averages due inside each of them.
+
+        `after` is told the end of each block.
+        """
+        matrices = self.matrices
         for number, stop in enumerate(edges[1:]):
             block = self.prepared(chunk, number, edges)
             net = self.steps(chunk, block, self.values(chunk, block))
-            self.move(chunk, block, net)
+            if averages[number]:
+                self.average(chunk, block, averages[number])
+            self.move(chunk, block, net, matrices.shared, matrices.stack)
             after(stop)
+
+    def average(self, chunk: Chunk, block: Block, averages: Averages) -> None:
+        """Averages taken inside a block, which are sums of the same pairs (theory 15 V); before the matrices move.
+
+        The k-th one, with rate r_k after the first e_k triplets, has the weight b_k = r_k prod_{l > k} (1 - r_l) in the
+        end, and its iterate lacks the steps from e_k on: the step of triplet t counts with the sum of b_k over e_k > t.
+        """
+        kept, counted = 1.0, np.zeros(block.part.stop - block.part.start)
+        for end, rate in reversed(averages):
+            counted[:end] += rate * kept
+            kept *= 1.0 - rate
+        shared, stack = self.matrices.averages()
+        shared.lerp_(self.matrices.shared, 1.0 - kept)
+        stack.lerp_(self.matrices.stack, 1.0 - kept)
+        steps = chunk.taus[block.part] * torch.as_tensor(counted, device=self.X.device)
+        self.move(chunk, block, self.net(chunk, block, steps), shared, stack)
 
     # -- a block -----------------------------------------------------------------------------------------------------
 
@@ -108,7 +130,7 @@ class Plain:
     def factors(self, anchors: Any, candidates: Any) -> tuple[Any, Any]:
         """Rows l_r and r_r with phi_r = l_r r_r^T (theory 0)."""
         factor = self.stream.factor
-        if self.choice.measure.symmetric:
+        if self.choice.measure.is_distance:
             rows = (self.X[anchors] - self.X[candidates]).mul_(factor)
             return rows, rows
         return self.X[anchors].mul_(factor), self.X[candidates].mul_(factor)
@@ -145,17 +167,23 @@ class Plain:
         chunk.gaps[part] = torch.as_tensor(gaps)
         return torch.as_tensor(net, dtype=self.X.dtype, device=left.device)
 
-    def move(self, chunk: Chunk, block: Block, net: Any) -> None:
+    def net(self, chunk: Chunk, block: Block, steps: Any) -> Any:
+        """Net step of each pair: the steps of triplets that name it as positive, minus those that do as negative."""
+        members, weights, n = block.members.cpu().numpy(), steps.cpu().numpy(), len(block)
+        net = np.bincount(members[:, 0], weights, n) - np.bincount(members[:, 1], weights, n)
+        return torch.as_tensor(net, dtype=self.X.dtype, device=self.X.device)
+
+    def move(self, chunk: Chunk, block: Block, net: Any, shared: Any, stack: Any) -> None:
         """U and L_c take the net steps of their pairs."""
         lam, mu, sign = self.choice.locality.lam, self.choice.locality.mu, self.choice.measure.sign
         scaled = block.left * net[:, None]
         if lam:
-            self.matrices.shared.addmm_(scaled.T, block.right, alpha=-sign * lam)
+            shared.addmm_(scaled.T, block.right, alpha=-sign * lam)
         if mu:
             for slot, first, count in chunk.pairs.runs[block.runs].tolist():
                 if slot >= 0:
                     part = slice(first, first + count)
-                    self.matrices.stack[slot].addmm_(scaled[part].T, block.right[part], alpha=-sign * mu)
+                    stack[slot].addmm_(scaled[part].T, block.right[part], alpha=-sign * mu)
 
 
 def _forms(left: Any, matrix: Any, right: Any) -> Any:
@@ -228,7 +256,7 @@ class Grouped(Plain):
         return chunk
 
     def factors(self, anchors: Any, candidates: Any) -> tuple[Any, Any]:
-        if self.choice.measure.symmetric:
+        if self.choice.measure.is_distance:
             rows = self._gathered(anchors, candidates, True)
             return rows, rows
         return self._gathered(anchors, anchors, False), self._gathered(candidates, candidates, False)
@@ -285,24 +313,28 @@ class Grouped(Plain):
             self.kind, same, PANEL, WIDTH, SPREAD_ROWS, SPREAD_DEPTH, num_warps=8,
         )  # fmt: skip
         self.met += 2 * programs * (n_panels - 1)
+        return self.net(chunk, block, taus)
+
+    def net(self, chunk: Chunk, block: Block, steps: Any) -> Any:
+        n_pairs, device = len(block), self.X.device
         net = torch.empty(n_pairs, dtype=self.X.dtype, device=device)
         edges = chunk.pairs.use_edges[block.pairs.start : block.pairs.stop + 1]
-        self.kernels.net_steps[(-(-n_pairs // 64),)](taus, chunk.pairs.uses, edges, net, n_pairs, part.start, 64)
+        self.kernels.net_steps[(-(-n_pairs // 64),)](steps, chunk.pairs.uses, edges, net, n_pairs, block.part.start, 64)
         return net
 
-    def move(self, chunk: Chunk, block: Block, net: Any) -> None:
+    def move(self, chunk: Chunk, block: Block, net: Any, shared: Any, stack: Any) -> None:
         if not self.grouped:
-            super().move(chunk, block, net)
+            super().move(chunk, block, net, shared, stack)
             return
         lam, mu, sign = self.choice.locality.lam, self.choice.locality.mu, self.choice.measure.sign
         runs, parts = chunk.pairs.runs[block.runs], self.parts
         scaled = block.left * net[:, None]
         self.kernels.move[(len(self.corners), GROUPS)](
-            scaled, block.right, self.matrices.stack, parts, runs, self.corners, self.X.shape[1], len(runs),
+            scaled, block.right, stack, parts, runs, self.corners, self.X.shape[1], len(runs),
             -(-len(runs) // GROUPS), sign * mu, TILE, TILE, MOVE_DEPTH, num_warps=4, num_stages=3,
         )  # fmt: skip
         if lam:
-            self.matrices.shared.sub_(parts.sum(dim=0), alpha=sign * lam)
+            shared.sub_(parts.sum(dim=0), alpha=sign * lam)
         self.matrices.stale = self.matrices.symmetric
 
 
@@ -339,14 +371,3 @@ def way_of(choice: Choice, matrices: DeviceMatrices, stream: Stream, X: Any, slo
     """How this stream is learned on the device of X; `slots` of each row's class."""
     kind = Grouped if X.device.type == "cuda" and has_triton() else Plain
     return kind(choice, matrices, stream, X, Order.of(slots, X.device))
-
-
-@contextmanager
-def full_precision() -> Iterator[None]:
-    """float32 products in float32: a steps' effect and the sweep's account of it must agree (theory 10)."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = before

@@ -87,12 +87,16 @@ class DeviceMatrices:
         if self.mean is not None:
             self.mean = (self.mean[0], self.mean[1][rows])
 
-    def average(self, rate: float) -> None:
-        """Move the averaged iterates toward the current ones; the first call starts them."""
+    def averages(self) -> tuple[Any, Any]:
+        """The averaged iterates, which begin at the start."""
         if self.mean is None:
             self.mean = (self.start.clone(), self._taller(self.stack[:0], self.n_slots))
-        self.mean[0].lerp_(self.shared, rate)
-        self.mean[1].lerp_(self.stack, rate)
+        return self.mean
+
+    def average(self, rate: float) -> None:
+        """Move the averaged iterates toward the current ones."""
+        for mean, last in zip(self.averages(), (self.shared, self.stack), strict=True):
+            mean.lerp_(last, rate)
 
     def project(self) -> None:
         """P_+ of U and of every L, in place."""

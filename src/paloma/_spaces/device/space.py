@@ -8,16 +8,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..._core.choice import Choice
-from ..._core.loop import cuts
+from ..._core.loop import cuts, due
 from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Space
 from ..._core.stream import Stream, Tally
-from ..._device import torch
+from ..._device import full_precision, torch
 from ..._progress import report
 from ..._typing import Array, Rows
 from ..dense import Dense, DenseSpace
 from ..dense.blocks import auto_blocks
-from .blocks import PANEL, Grouped, full_precision, way_of
+from .blocks import PANEL, Grouped, way_of
 from .matrices import DeviceMatrices
+from .metric import DeviceMetric
 
 # Triplets whose blocks are planned together, and after which the host looks at what came out.
 CHUNK = 1 << 16
@@ -90,19 +91,21 @@ class DeviceSpace(Space):
         X, matrices, slots = self._rows(stream.X), self.on_device(), self._slots(choice, stream)
         way, self.ahead = way_of(choice, matrices, stream, X, slots), True
         size = self._size(choice, stream, how.block, isinstance(way, Grouped))
-        rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if rate else 0) if n]
+        every = choice.psd.every  # averages are taken of what was projected: then blocks end where one is due
+        rhythm = [every, AVERAGE_EVERY] if every and rate else [every] if every else []
 
         def in_rhythm(before: int, stop: int) -> None:
-            if choice.psd.every and (before + stop) % choice.psd.every == 0:
+            if every and (before + stop) % every == 0:
                 matrices.project()
-            if rate and (before + stop) % AVERAGE_EVERY == 0:
+            if every and rate and (before + stop) % AVERAGE_EVERY == 0:
                 matrices.average(rate(before + stop))
 
         tally, begin, moved = Tally(), perf_counter(), np.zeros(matrices.n_slots + 1, bool)
         for bounds in _chunks(list(cuts(len(stream.triplets), size, rhythm, seen))):
             first, last = bounds[0][0], bounds[-1][1]
             chunk = way.chunk(first, [stop - start for start, stop in bounds])
-            way.learn(chunk, [0, *(stop - first for _, stop in bounds)], partial(in_rhythm, seen + first))
+            inside = [due(rate, seen + a, seen + b) if rate and not every else [] for a, b in bounds]
+            way.learn(chunk, [0, *(stop - first for _, stop in bounds)], inside, partial(in_rhythm, seen + first))
             taus, gaps = chunk.taus.cpu().numpy(), chunk.gaps.cpu().numpy()
             moved[slots[stream.triplets[first:last, 1:][taus != 0]]] = True
             for out, found in ((stream.tau, taus), (stream.gaps, gaps)):
@@ -147,8 +150,9 @@ class DeviceSpace(Space):
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
-    ) -> Any:
-        return self.on_host().readout(choice, counts, cone, blend, strength)
+    ) -> DeviceMetric:
+        dense = self.on_host()
+        return DeviceMetric(self.device, dense.matrices, choice.locality, cone, blend, dense.factor, strength)
 
     def last(self, choice: Choice, n_classes: int) -> Any:
         return self.on_host().last(choice, n_classes)
