@@ -22,15 +22,17 @@ def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
 
     @wraps(method)
     def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        given = [value for value in (*args, *kwargs.values()) if is_tensor(value)]
+        values: list[Any] = [*args, *kwargs.values()]
+        given = [value for value in values if is_tensor(value)]
         if not given:
             return method(self, *args, **kwargs)
+        plain: Callable[..., R] = method
         who, before = check.name_of(self), vars(self).get("_followed")
         arrays = [array_of(who, value) if is_tensor(value) else value for value in args]
         named = {name: array_of(who, value) if is_tensor(value) else value for name, value in kwargs.items()}
         _meet(self, who, [value.device for value in given], begins=method.__name__ == "fit")
         try:
-            return like(method(self, *arrays, **named), given[0])
+            return like(plain(self, *arrays, **named), given[0])
         except BaseException:
             self._followed = before
             raise

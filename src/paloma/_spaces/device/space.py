@@ -50,7 +50,7 @@ class DeviceSpace(Space):
         return self.dense.dtype
 
     @property
-    def factor(self) -> Any:  # type: ignore[override]
+    def factor(self) -> Any:
         return self.dense.factor
 
     # -- between host and device -----------------------------------------------------------------------------------
