@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
 DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
-.PHONY: venv demo test test-long coverage lint format bench bench-peers clean
+.PHONY: venv demo test test-long test-gpu coverage lint format bench bench-peers clean
 
 venv: $(STAMP)
 
@@ -27,6 +27,11 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -m long tests
+
+# On a machine with a GPU whose `python3` has torch with CUDA and paloma's other dependencies; no .venv is made.
+test-gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_device.py
+	PYTHONPATH=src $(PYTHON) -m benchmarks gpu --million
 
 # Compiled loops as plain Python, so that their lines count: the tests whose problems are small enough for that.
 COVERED := axes twins forgetting regions logdet_step hedge

@@ -204,7 +204,49 @@ def test_what_a_device_cannot_do_is_said():
         metric.partial_fit(X, y)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_class_free_triplets_leave_classes_alone(device):
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.default_rng(0)
+    X += 0.01 * rng.normal(size=X.shape)  # of neighbors that are equally near up to rounding, devices may take others
+    triplets = rng.integers(0, len(X), (200, 3))
+    one, other = (LODML(random_state=0, device=where).fit(X, y) for where in (None, device))
+    for metric in (one, other):
+        metric.partial_fit(X, triplets=triplets)
+        metric.partial_fit(X + 0.1, np.where(y == 2, 7, y))
+    assert np.allclose(one.shared_, other.shared_, atol=1e-9)
+    assert np.allclose(one.local_, other.local_, atol=1e-9)
+
+
 def test_hard_regions_on_a_device():
     X, y = load_iris(return_X_y=True)
     one, other = (LODML(random_state=0, regions=3, device=device).fit(X, y) for device in (None, DEVICES[-1]))
     assert np.allclose(one.local_, other.local_, atol=1e-9)
+
+
+def test_no_room_on_the_device_is_said_and_changes_nothing(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    metric = LODML(random_state=0, device=DEVICES[-1]).fit(X, y)
+    before, seen = metric.shared_, metric.n_triplets_
+
+    def full(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("paloma._spaces.device.blocks.Plain.prepared", full)
+    with pytest.raises(MemoryError, match="device=None"):
+        metric.partial_fit(X, y)
+    assert np.array_equal(metric.shared_, before)
+    assert metric.n_triplets_ == seen
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_tensors_on_a_gpu_are_followed():
+    X, y = load_iris(return_X_y=True)
+    rows = torch.tensor(X, device="cuda")
+    metric = LODML(random_state=0).fit(rows, y)
+    assert metric.transform(rows).device.type == "cuda"
+    assert np.allclose(metric.shared_, LODML(random_state=0, device="cuda").fit(X, y).shared_, atol=1e-12)
+    metric.partial_fit(rows, y)
+    on_host = LODML(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="the model is on the CPU"):
+        on_host.transform(rows)

@@ -18,24 +18,31 @@ def device_of(learner: Any) -> Any:
 
 
 def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Give a method NumPy arrays for tensors, and its caller tensors for NumPy arrays."""
+    """Give a method NumPy arrays for tensors, and its caller tensors for NumPy arrays.
+
+    A learner, which has a device, goes where the tensors are, or refuses them.
+    """
 
     @wraps(method)
     def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
         values: list[Any] = [*args, *kwargs.values()]
         given = [value for value in values if is_tensor(value)]
-        if not given:
+        begins, has_device = method.__name__ == "fit", hasattr(self, "device")
+        if not given and not (begins and vars(self).get("_followed")):
             return method(self, *args, **kwargs)
         plain: Callable[..., R] = method
         who, before = check.name_of(self), vars(self).get("_followed")
         arrays = [array_of(who, value) if is_tensor(value) else value for value in args]
         named = {name: array_of(who, value) if is_tensor(value) else value for name, value in kwargs.items()}
-        _meet(self, who, [value.device for value in given], begins=method.__name__ == "fit")
+        if has_device:
+            _meet(self, who, [value.device for value in given], begins)
         try:
-            return like(plain(self, *arrays, **named), given[0])
+            answer = plain(self, *arrays, **named)
         except BaseException:
-            self._followed = before
+            if has_device:
+                self._followed = before
             raise
+        return like(answer, given[0]) if given else answer
 
     return call
 

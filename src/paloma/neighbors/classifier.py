@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._search.voting import RULES, majority, vote_shares, vote_weights
 from .._typing import Array
-from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, reading, settings_of
+from ..estimators import LODML, bare_learner, following, is_learner, measure_of, parted, reader_of, reading, settings_of
 from ..estimators.base import Learner
 
 
@@ -48,6 +48,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.n_neighbors = n_neighbors
         self.weights = weights
 
+    @following
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the metric, unless it is already fitted, and keep the rows as candidates."""
         with check.unchanged_on_error(self):
@@ -133,6 +134,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         metric = LODML(random_state=0) if self.metric is None else self.metric
         return metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric).fit(X, y)
 
+    @following
     def kneighbors(
         self, X: ArrayLike | None = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Array | tuple[Array, Array]:
@@ -161,10 +163,16 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             return ids
         return measure_of(bare_learner(self.metric_)).visible(values), ids
 
+    @following
     def predict(self, X: ArrayLike) -> Array:
         """Class of each query by the vote of its neighbors."""
         check_is_fitted(self)
         return self.classes_[majority(*self._votes(X))]
+
+    @following
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on these rows."""
+        return float(super().score(X, y, sample_weight))
 
     def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
         return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
@@ -176,6 +184,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         is_distance = measure_of(bare_learner(self.metric_)).is_distance
         return self._numbers[ids], vote_weights(self.weights, values, is_distance)
 
+    @following
     def predict_proba(self, X: ArrayLike) -> Array:
         """Share of each class in the vote; the predicted class stands out by 1e-9 if votes are tied."""
         check_is_fitted(self)

@@ -48,7 +48,10 @@ class Block:
 
 @dataclass
 class Chunk:
-    """Consecutive blocks that are planned together: their triplets, and what steps and gaps come out."""
+    """Consecutive blocks that are planned together: their triplets, and what steps and gaps come out.
+
+    slopes, caps, tiling : what `Grouped` needs beside; see `_linear` and `_tiles`.
+    """
 
     triplets: Any
     pairs: Pairs
@@ -57,6 +60,9 @@ class Chunk:
     norms: Any
     taus: Any
     gaps: Any
+    slopes: Any = None
+    caps: Any = None
+    tiling: Any = None
 
 
 @dataclass
@@ -114,6 +120,10 @@ class Plain:
         stack.lerp_(self.matrices.stack, 1.0 - kept)
         steps = chunk.taus[block.part] * torch.as_tensor(counted, device=self.X.device)
         self.move(chunk, block, self.net(chunk, block, steps), shared, stack)
+
+    def results(self, chunk: Chunk) -> Callable[[], tuple[Array, Array]]:
+        """What gives steps and gaps on the host, once they are there."""
+        return lambda: (chunk.taus.cpu().numpy(), chunk.gaps.cpu().numpy())
 
     # -- a block -----------------------------------------------------------------------------------------------------
 
@@ -190,8 +200,8 @@ def _forms(left: Any, matrix: Any, right: Any) -> Any:
     return (left @ matrix).mul_(right).sum(dim=1, dtype=torch.float64)
 
 
-# Triplets that one program sweeps at a time, and how many of them one step of it takes. (Measured on an H200.)
-PANEL, WIDTH = 256, 32
+# Triplets that one program sweeps at a time, how many of them in registers, its warps. (All measured on an H200.)
+PANEL, WIDTH, WARPS = 256, 32, 8
 # Tile of pairs and triplets in which steps are spread to the values.
 SPREAD_ROWS, SPREAD_DEPTH = 32, 128
 # Tiles of the values, by the mean number of pairs of a class in a block: rows, depth.
@@ -216,7 +226,9 @@ class Grouped(Plain):
         self.grouped = bool(locality.mu) and self.X.dtype == torch.float32
         numbers = [locality.kernel.lam2, locality.kernel.mu2, rule.first, self.stream.factor]
         self.constants = torch.tensor(numbers, dtype=torch.float64, device=device)
-        self.most = torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 1
+        self.most = torch.cuda.get_device_properties(device).multi_processor_count
+        self.planning = torch.cuda.Stream(device)
+        self.planning.wait_stream(torch.cuda.current_stream(device))
         self.arrived, self.met = torch.zeros(1, dtype=torch.int32, device=device), 0
         self.kind = {steps.RAMP: 1, steps.RESCALED: 2, steps.LOGISTIC: 3}.get(rule.code, 0)
 
@@ -249,11 +261,23 @@ class Grouped(Plain):
         return out
 
     def chunk(self, start: int, sizes: list[int]) -> Chunk:
-        chunk = super().chunk(start, sizes)
-        self.slopes, self.caps = _linear(self.choice.step.rule, chunk.norms, chunk.C)
-        if self.grouped:
-            self.tiles, self.tile_edges, self.height, self.depth = _tiles(chunk.pairs)
+        """Planned on a stream of its own, while the chunk before is still being learned."""
+        with torch.cuda.stream(self.planning):
+            chunk = super().chunk(start, sizes)
+            chunk.slopes, chunk.caps = _linear(self.choice.step.rule, chunk.norms, chunk.C)
+            chunk.tiling = _tiles(chunk.pairs) if self.grouped else None
+        torch.cuda.current_stream(self.X.device).wait_stream(self.planning)
         return chunk
+
+    def results(self, chunk: Chunk) -> Callable[[], tuple[Array, Array]]:
+        taus, gaps = (out.to("cpu", non_blocking=True) for out in (chunk.taus, chunk.gaps))
+        done = torch.cuda.current_stream(self.X.device).record_event()
+
+        def get(chunk: Chunk = chunk) -> tuple[Array, Array]:  # holds the chunk's memory until all of it was used
+            done.synchronize()
+            return taus.numpy(), gaps.numpy()
+
+        return get
 
     def factors(self, anchors: Any, candidates: Any) -> tuple[Any, Any]:
         if self.choice.measure.is_distance:
@@ -277,8 +301,8 @@ class Grouped(Plain):
                 self.matrices.shared, self.matrices.stack, self.formed, self.corners, self.X.shape[1], n_slots, lam, mu,
                 TILE,
             )  # fmt: skip
-            return self._tiled_values(block, self.formed, n_slots)
-        local = mu * self._tiled_values(block, self.matrices.stack, -1)
+            return self._tiled_values(chunk, block, self.formed, n_slots)
+        local = mu * self._tiled_values(chunk, block, self.matrices.stack, -1)
         return local + lam * _forms(block.left, self._whole_shared(), block.right) if lam else local
 
     def _whole_shared(self) -> Any:
@@ -286,13 +310,14 @@ class Grouped(Plain):
         upper = self.matrices.shared
         return upper.triu() + upper.triu(1).T if self.matrices.stale else upper
 
-    def _tiled_values(self, block: Block, stack: Any, free: int) -> Any:
-        tiles, d = self.tiles[slice(*self.tile_edges[block.number : block.number + 2])], self.X.shape[1]
+    def _tiled_values(self, chunk: Chunk, block: Block, stack: Any, free: int) -> Any:
+        (all_tiles, edges, height, depth), d = chunk.tiling, self.X.shape[1]
+        tiles = all_tiles[slice(*edges[block.number : block.number + 2])]
         n_columns = -(-d // TILE)
         out = torch.empty((len(block), -(-n_columns // 2)), dtype=torch.float64, device=self.X.device)
         self.kernels.pair_values[(len(tiles), out.shape[1])](
-            block.left, block.right, stack, tiles, out, d, n_columns, free, self.matrices.symmetric, self.height, TILE,
-            self.depth, num_warps=4, num_stages=3,
+            block.left, block.right, stack, tiles, out, d, n_columns, free, self.matrices.symmetric, height, TILE,
+            depth, num_warps=4, num_stages=3,
         )  # fmt: skip
         return out.sum(dim=1)
 
@@ -308,9 +333,9 @@ class Grouped(Plain):
         )
         programs = min(-(-n_pairs // SPREAD_ROWS), self.most)
         self.kernels.sweep[(programs,)](
-            products, values, left, right, block.members, block.slots, chunk.margins[part], self.slopes[part],
-            self.caps[part], chunk.norms[part], taus, gaps, self.arrived, self.met, n, n_pairs, sign, constants,
-            self.kind, same, PANEL, WIDTH, SPREAD_ROWS, SPREAD_DEPTH, num_warps=8,
+            products, values, left, right, block.members, block.slots, chunk.margins[part], chunk.slopes[part],
+            chunk.caps[part], chunk.norms[part], taus, gaps, self.arrived, self.met, n, n_pairs, sign, constants,
+            self.kind, same, PANEL, WIDTH, SPREAD_ROWS, SPREAD_DEPTH, num_warps=WARPS,
         )  # fmt: skip
         self.met += 2 * programs * (n_panels - 1)
         return self.net(chunk, block, taus)

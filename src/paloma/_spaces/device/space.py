@@ -43,7 +43,6 @@ class DeviceSpace(Space):
     held: DeviceMatrices | None = None
     ahead: bool = False
     rows: tuple[Array, Any] | None = field(default=None, repr=False)
-    n_before: int = 0  # slots that there were before the stream
 
     @property
     def dtype(self) -> Any:
@@ -83,12 +82,19 @@ class DeviceSpace(Space):
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         if not len(stream.triplets):
             return Tally()
-        rate = counts.rate if how.averaging or counts.n_means else None
-        with full_precision():
-            return self._run(choice, stream, counts.seen, how, rate)
+        rate, current = counts.rate if how.averaging or counts.n_means else None, not self.ahead
+        try:
+            with full_precision():
+                return self._run(choice, stream, counts.seen, how, rate)
+        except torch.OutOfMemoryError:
+            if current:
+                self.held, self.ahead = None, False
+            self.rows = None
+            raise MemoryError(self._too_large(stream)) from None
 
     def _run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
-        X, matrices, slots = self._rows(stream.X), self.on_device(), self._slots(choice, stream)
+        X, matrices = self._rows(stream.X), self.on_device()
+        n_before, slots = matrices.n_slots, self._slots(choice, stream)
         way, self.ahead = way_of(choice, matrices, stream, X, slots), True
         size = self._size(choice, stream, how.block, isinstance(way, Grouped))
         every = choice.psd.every  # averages are taken of what was projected: then blocks end where one is due
@@ -100,13 +106,11 @@ class DeviceSpace(Space):
             if every and rate and (before + stop) % AVERAGE_EVERY == 0:
                 matrices.average(rate(before + stop))
 
-        tally, begin, moved = Tally(), perf_counter(), np.zeros(matrices.n_slots + 1, bool)
-        for bounds in _chunks(list(cuts(len(stream.triplets), size, rhythm, seen))):
-            first, last = bounds[0][0], bounds[-1][1]
-            chunk = way.chunk(first, [stop - start for start, stop in bounds])
-            inside = [due(rate, seen + a, seen + b) if rate and not every else [] for a, b in bounds]
-            way.learn(chunk, [0, *(stop - first for _, stop in bounds)], inside, partial(in_rhythm, seen + first))
-            taus, gaps = chunk.taus.cpu().numpy(), chunk.gaps.cpu().numpy()
+        tally, moved, begin = Tally(), np.zeros(matrices.n_slots + 1, bool), perf_counter()
+
+        def take_in(first: int, last: int, results: Any) -> None:
+            nonlocal begin
+            taus, gaps = results()
             moved[slots[stream.triplets[first:last, 1:][taus != 0]]] = True
             for out, found in ((stream.tau, taus), (stream.gaps, gaps)):
                 if out is not None:
@@ -116,24 +120,39 @@ class DeviceSpace(Space):
             begin = report(last - first, loss, updates, begin)
             if how.advance:
                 how.advance(last - first, loss / (last - first))
-        self._drop_unmoved(moved)
+
+        waiting: list[tuple[int, int, Any]] = []
+        for bounds in _chunks(list(cuts(len(stream.triplets), size, rhythm, seen))):
+            first, last = bounds[0][0], bounds[-1][1]
+            chunk = way.chunk(first, [stop - start for start, stop in bounds])
+            inside = [due(rate, seen + a, seen + b) if rate and not every else [] for a, b in bounds]
+            way.learn(chunk, [0, *(stop - first for _, stop in bounds)], inside, partial(in_rhythm, seen + first))
+            waiting.append((first, last, way.results(chunk)))
+            if len(waiting) > 1:
+                take_in(*waiting.pop(0))
+        take_in(*waiting[0])
+        moved[:n_before] = True
+        matrices.keep(np.flatnonzero(moved[: matrices.n_slots]))  # new classes that no step has moved have no matrix
         return tally
+
+    def _too_large(self, stream: Stream) -> str:
+        d = stream.X.shape[1]
+        n_classes = 0 if stream.codes is None else int(stream.codes.max(initial=-1)) + 1
+        matrices = (n_classes + 1) * d * d * stream.X.dtype.itemsize / 2**30
+        return (
+            f"{self.device} has no room left: U and the matrices of {n_classes} classes of {d} features take "
+            f"{matrices:.1f} GiB, their averages as much again, and the rows {stream.X.nbytes / 2**30:.1f} GiB. Use "
+            "float32, average=False, a smaller block_size, fewer features, or device=None."
+        )
 
     def _slots(self, choice: Choice, stream: Stream) -> Array:
         """Slot of each row's class, -1 for none; every class of the stream gets one."""
         if stream.codes is None or not choice.locality.is_local:
             return np.full(stream.X.shape[0], -1, np.int32)
         matrices, present = self.on_device(), np.zeros(int(stream.codes.max(initial=-1)) + 2, bool)
-        self.n_before = matrices.n_slots
         present[stream.codes[stream.triplets[:, 1:]]] = True
         matrices.allocate(np.flatnonzero(present[:-1]))
         return matrices.slots_of(stream.codes)
-
-    def _drop_unmoved(self, moved: Array) -> None:
-        """Take back the matrices of classes that came in with this stream and that no step has moved."""
-        matrices = self.on_device()
-        moved[: min(self.n_before, matrices.n_slots)] = True
-        matrices.keep(np.flatnonzero(moved[: matrices.n_slots]))
 
     def _size(self, choice: Choice, stream: Stream, block: int | str, grouped: bool) -> int:
         """Triplets of a block: so many that its pairs are a good number."""
