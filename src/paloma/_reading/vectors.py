@@ -26,10 +26,11 @@ def augmented_queries(metric: ExplicitMetric, Q: Array, codes: Array) -> Array:
     sides = metric.query_side(Q)
     if not metric.symmetric:
         return _side_by_side(sides)
-    forms = [metric.query_forms(Q, np.array([SHARED]))]
+    shared = metric.query_forms(Q, np.array([SHARED]))
+    forms = [shared]
     if metric.locality.is_local:
-        start = metric.start_forms(Q)[:, None]
-        forms = [metric.query_forms(Q, metric.resolve(codes)), *forms, start]
+        start = shared if metric.unseen == 1.0 else metric.start_forms(Q)[:, None]  # no item has a share of it then
+        forms = [metric.query_forms(Q, metric.resolve(codes)), shared, start]
     return _side_by_side((*sides, *forms, np.ones((Q.shape[0], 1))))
 
 
@@ -93,6 +94,10 @@ class Balance:
             spread[d:] = np.where(deviation > 0, deviation / (EXTRA * typical), 1.0)
         balanced = (vectors - center) / spread
         return cls(center, spread, float(np.square(balanced).sum(axis=1).max(initial=0.0)) * 1.05)
+
+    def n_beyond(self, vectors: Array) -> int:
+        """How many item vectors are longer than Phi allows."""
+        return int((np.square((vectors - self.center) / self.spread).sum(axis=1) > self.phi).sum())
 
     def items(self, vectors: Array) -> Array:
         """Balanced item vectors; one longer than Phi allows is cut off at 0 in the last column."""

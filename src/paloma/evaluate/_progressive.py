@@ -1,5 +1,7 @@
 """Progressive validation: every batch is predicted before it is learned."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +23,8 @@ from ..neighbors.reservoir import shares
 class Progress:
     """Counts of a progressive validation, one row per batch and one column per class of `classes`.
 
+    Attributes
+    ----------
     rows, right : rows of the class in the batch, and how many of them were predicted right before being learned.
     triplets, ranked, loss : triplets of the class that the batch gave, how many were ranked right, and the sum of
         their losses, each before its own step.

@@ -1,5 +1,7 @@
 """Nearest neighbors under learned metrics."""
 
+from ._pgvector import INDEXABLE as INDEXABLE
+from ._pgvector import STORABLE as STORABLE
 from .classifier import MetricKNeighborsClassifier
 from .euclid import euclidean_accuracy
 from .index import MetricIndex

@@ -1,0 +1,16 @@
+# The command line and everything it can read and write: docker build -t paloma . && docker run -v "$PWD:/data" paloma
+FROM python:3.13-slim AS build
+WORKDIR /src
+COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY src src
+RUN python -m venv /opt/paloma \
+    && /opt/paloma/bin/pip install --no-cache-dir -c constraints.txt '.[plot,parquet,faiss,pgvector,images]'
+
+FROM python:3.13-slim
+COPY --from=build /opt/paloma /opt/paloma
+RUN useradd --create-home paloma
+USER paloma
+WORKDIR /data
+ENV PATH="/opt/paloma/bin:$PATH" NUMBA_CACHE_DIR=/tmp/numba
+ENTRYPOINT ["paloma"]
+CMD ["--help"]
