@@ -8,10 +8,10 @@ import sys
 from itertools import takewhile
 
 NAMES = (
-    "learning", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
+    "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
 )  # fmt: skip
-SLOW = ("quality",)
+SLOW = ("quality", "feedback")
 
 named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[1:]))
 options = sys.argv[1 + len(named) :]

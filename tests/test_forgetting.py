@@ -95,7 +95,7 @@ def test_averages_in_the_journal_fade_as_the_dense_ones(dense, name, max_journal
     rng = np.random.default_rng(0)
     X, y, T = rng.normal(size=(60, 8)), rng.integers(0, 3, 60), rng.integers(0, 60, (5000, 3))
     models = [
-        getattr(paloma, kind)(C=0.01, forget=1e-3, average=True, random_state=0, **more)
+        getattr(paloma, kind)(C=0.01, forget=1e-3, average=True, scale="scalar", guard=False, random_state=0, **more)
         for kind, more in ((dense, {}), (name, {"n_components": 8, "max_journal": max_journal}))
     ]
     for a, b in ((0, 700), (700, 3500), (3500, 3600), (3600, 5000)):

@@ -141,7 +141,7 @@ def test_columns_in_no_group_do_not_count():
 def test_a_useless_modality_loses_its_weight(gate, useless):
     rng = np.random.default_rng(0)
     noise = rng.normal(size=(len(X), 4)) if useless == "noise" else np.full((len(X), 4), 3.0)
-    model = fit([slice(0, 13), slice(13, 17)], np.hstack([X, noise]), gate=gate)
+    model = fit([slice(0, 13), slice(13, 17)], np.hstack([X, noise]), gate=gate, least_impostors=0)
     assert model.weights_[0] > 0.9
     rounds, weights = model.weights_path_
     assert rounds[0] == 0
@@ -173,8 +173,9 @@ def test_nothing_to_learn(params):
     model = fit(n_epochs=1, **params).fit(X, Y, triplets=np.empty((0, 3), int))
     assert model.n_triplets_ == model.n_updates_ == 0
     assert model.weights_.tolist() == [0.5, 0.5]
-    far_apart = OMDML(groups=[[0], [1]], **params).fit(np.array([[0.0, 0], [0, 1], [99, 9], [99, 8]]), [0, 0, 1, 1])
-    assert far_apart.n_triplets_ == 0
+    far_apart = np.array([[0.0, 0], [0, 1], [99, 9], [99, 8]])
+    model = OMDML(groups=[[0], [1]], least_impostors=0, **params).fit(far_apart, [0, 0, 1, 1])
+    assert model.n_triplets_ == 0
 
 
 @pytest.mark.parametrize("params", [{}, {"gate": "own"}, {"rank": 2}])

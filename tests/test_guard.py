@@ -1,22 +1,16 @@
 """The guard: how far a read-out follows what was learned, judged on rows that the judged metric has not seen."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_digits, load_wine
 
 import paloma
-from paloma import MetricKNeighborsClassifier
-from paloma._search.voting import vote_weights
-from paloma._training.guard import GLOBAL, LOCAL, scores, shortlist, strength
+from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
+from paloma._training.guard import GLOBAL, LOCAL, due, scores, strength
 from paloma.preprocessing import UnitRows
+from twins.neighbors import mixed_shares
 
-OASIS, LOSL = (partial(kind, guard=True) for kind in (paloma.OASIS, paloma.LOSL))
-ODML, LODML, SLMOML = (
-    partial(kind, guard=True, scale="full", least_impostors=3) for kind in (paloma.ODML, paloma.LODML, paloma.SLMOML)
-)
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0)
 GUARDED = [ODML, LODML, SLMOML, OASIS, LOSL]
@@ -35,16 +29,13 @@ def ring(n, seed=0, d=20):
 @pytest.mark.parametrize("is_distance", [True, False])
 def test_scores_of_mixed_metrics_are_those_of_a_full_search(is_distance):
     rng = np.random.default_rng(0)
-    tables = [rng.random((30, 200)) for _ in range(3)]
-    classes, own = rng.integers(0, 3, 200), rng.integers(0, 3, 30)
-    values, ids = shortlist(tables, n_short=200)
-    found = scores(values, classes[ids] == own[:, None], LOCAL, is_distance)
-    for (s, t), score in zip(LOCAL, found, strict=True):
-        mixed = (1 - s) * tables[0] + (s - t) * tables[1] + t * tables[2]
-        near = np.argsort(mixed, axis=1)[:, :10]
-        weight = vote_weights("soft", np.take_along_axis(mixed, near, 1), is_distance)
-        share = (weight * (classes[near] == own[:, None])).sum(axis=1) / weight.sum(axis=1)
-        assert score == pytest.approx(np.log(share + 0.05))
+    tables = rng.random((3, 30, 200)) - (0.0 if is_distance else 0.5)
+    codes, truth = rng.integers(0, 3, 200), rng.integers(0, 3, 30)
+    tables[:, np.arange(30), np.arange(30)] = np.inf
+    literal = np.where(np.isinf(tables), 1e9, tables)
+    expected = mixed_shares(literal, LOCAL, codes, truth, soft=is_distance)
+    found = scores(tables, codes, truth, LOCAL, is_distance)
+    np.testing.assert_allclose(found, np.log(expected + 0.05), rtol=1e-12)
 
 
 def test_strength_follows_evidence():
@@ -54,6 +45,20 @@ def test_strength_follows_evidence():
     assert strength(0.01 * noise + 10.0 * GLOBAL[:, :1], GLOBAL) == (1.0, 1.0)
     assert strength(np.zeros((len(GLOBAL), 5)), GLOBAL) == (0.5, 0.5)
     assert strength(np.zeros((len(LOCAL), 1)), LOCAL)[1] < 0.5
+
+
+def test_streams_are_judged_at_every_half_more():
+    seen, n = [], 0
+    for _ in range(4000):
+        if due(n, n + 25):
+            seen.append(n + 25)
+        n += 25
+    assert seen[:2] == [25, 50]
+    steps = np.diff(seen) / seen[:-1]
+    assert steps[5:].max() < 0.8
+    assert len(seen) < 25
+    assert not due(100, 100)
+    assert not due(0, 0)
 
 
 # --- learners ------------------------------------------------------------------------------------------------
@@ -96,7 +101,7 @@ def test_clean_rows_are_followed_and_noise_is_not():
 
 def test_the_ring_is_learned():
     rows, y = ring(3000)
-    model = MetricKNeighborsClassifier(LODML(random_state=0), n_neighbors=10, weights="soft").fit(rows[:1500], y[:1500])
+    model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(rows[:1500], y[:1500])
     assert model.score(rows[1500:], y[1500:]) >= 0.95
 
 
@@ -124,10 +129,12 @@ def test_refused(kind):
         kind(guard="maybe").fit(X, Y)
 
 
-def test_projected_learners_can_be_guarded():
-    model = paloma.L2ODML(n_components=6, guard=True, random_state=0).fit(X, Y)
-    assert 0.0 <= model.strength_ <= 1.0
-    assert paloma.L2ODML(n_components=6, random_state=0).fit(X, Y).strength_ == 1.0
+def test_projected_learners_are_judged_by_fit_alone():
+    rng = np.random.default_rng(1)
+    for kind in (paloma.L2ODML, paloma.L2OSL):
+        model = kind(n_components=6, random_state=0)
+        assert model.fit(rng.normal(size=(300, 20)), rng.integers(0, 3, 300)).strength_ < 1.0
+        assert streamed(clone(model), X, Y).strength_ == 1.0
 
 
 def test_regions_and_rows_without_labels():
@@ -145,3 +152,61 @@ def test_files_keep_the_strength(tmp_path):
     again = paloma.load(tmp_path / "model.paloma")
     assert (again.strength_, again.local_share_) == (model.strength_, model.local_share_)
     np.testing.assert_array_equal(again.metric_matrix(1), model.metric_matrix(1))
+
+
+# --- streams -------------------------------------------------------------------------------------------------
+
+
+def streamed(model, rows, y, size=40):
+    for a in range(0, len(rows), size):
+        model.partial_fit(rows[a : a + size], y[a : a + size])
+    return model
+
+
+def test_a_stream_is_followed_as_evidence_grows():
+    rows, y = ring(1200)
+    few, many = LODML(random_state=0).partial_fit(rows[:6], y[:6]), streamed(LODML(random_state=0), rows, y)
+    assert few.strength_ < 0.2
+    assert few.strength_ < many.strength_ <= 1.0
+    rows = np.random.default_rng(1).normal(size=(800, 20))
+    clear, noise = (
+        streamed(ODML(random_state=0), rows, y) for y in (rows[:, 0] > rows[:, 1], rows[:, 0] * 1e6 % 2 > 1)
+    )
+    assert noise.strength_ < clear.strength_
+
+
+@pytest.mark.parametrize("kind", GUARDED)
+def test_the_guard_of_a_stream_changes_the_read_out_alone(kind, tmp_path):
+    model, plain = (streamed(kind(random_state=0, guard=guard), X, Y) for guard in ("auto", False))
+    np.testing.assert_array_equal(model.shared_, plain.shared_)
+    assert plain.strength_ == 1.0
+    assert model.strength_ < 1.0
+    paloma.save(model, tmp_path / "model.paloma")
+    again = paloma.load(tmp_path / "model.paloma")
+    for one in (model, again):
+        streamed(one, X[::2], Y[::2])
+    assert (again.strength_, again.local_share_) == (model.strength_, model.local_share_)
+    np.testing.assert_array_equal(again.metric_matrix(), model.metric_matrix())
+
+
+def test_triplets_without_labels_and_plain_iterates_are_followed():
+    triplets = paloma.triplets.targets_impostors(X, Y, random_state=0)
+    assert ODML(random_state=0).partial_fit(X, triplets=triplets).strength_ == 1.0
+    assert LODML(random_state=0, scale=None).partial_fit(X, Y, triplets=triplets).strength_ == 1.0
+    assert LODML(random_state=0).partial_fit(X, Y, triplets=triplets).strength_ < 1.0
+
+
+@pytest.mark.parametrize("kind", [LOSL, OASIS, LODML, ODML])
+def test_a_stream_does_not_fall_below_its_start(kind):
+    digits, y = load_digits(return_X_y=True)
+    rows = UnitRows().fit_transform(digits) if kind in (LOSL, OASIS) else digits / 4.0
+    train, test = slice(0, 600), slice(600, None)
+    triplets = paloma.triplets.targets_impostors(rows[train], y[train], random_state=0)
+    start = kind(random_state=0, C=1e-12).partial_fit(rows[train], y[train], triplets=triplets)
+    model, found = kind(random_state=0), []
+    for chunk in np.split(triplets, [100, 300, 1000, 3000]):
+        model.partial_fit(rows[train], y[train], triplets=chunk)
+        found.append(MetricKNeighborsClassifier(model).fit(rows[train], y[train]).score(rows[test], y[test]))
+    first = MetricKNeighborsClassifier(start).fit(rows[train], y[train]).score(rows[test], y[test])
+    assert min(found) > first - 0.01
+    assert found[-1] > first - 0.003

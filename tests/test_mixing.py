@@ -113,7 +113,7 @@ def test_folded_journals_mix_as_well():
     assert inside.state(folded).folded[0].shape[1] <= 60
     error = np.abs(folded.metric_matrix(3) - whole.metric_matrix(3)).max()
     assert error < 0.03 * np.abs(whole.metric_matrix(3)).max()
-    assert folded.score(DIGITS, Y) == pytest.approx(whole.score(DIGITS, Y), abs=0.01)
+    assert folded.leave_one_out_score(DIGITS, Y) == pytest.approx(whole.leave_one_out_score(DIGITS, Y), abs=0.01)
 
 
 def test_journals_keep_a_numbered_row_once():
@@ -151,7 +151,7 @@ def test_modalities_mix_and_their_mistakes_add_up():
     assert model.weights_.sum() == pytest.approx(1.0)
     assert hedge.rounds > 600
     assert (hedge.losses == np.round(hedge.losses)).all()
-    assert model.score(DIGITS, Y) > 0.95
+    assert model.leave_one_out_score(DIGITS, Y) > 0.95
     with pytest.raises(ValueError, match="only supports mining within shards"):
         fit(paloma.OMDML(groups=groups), CHUNKED, Y, mining="across")
 
@@ -200,7 +200,7 @@ def test_several_kernels_mix_and_their_mistakes_add_up():
     model = fit(paloma.OMKS(kernels=["linear", "rbf"], random_state=0), CHUNKED, Y, rounds=2)
     assert inside.whole(model).space.hedge.rounds == model.rounds_[0]["triplets"]  # triplets met again do not count
     assert model.weights_.sum() == pytest.approx(1.0)
-    assert model.score(DIGITS, Y) > 0.9
+    assert model.leave_one_out_score(DIGITS, Y) > 0.9
     with pytest.raises(ValueError, match="budget"):
         fit(paloma.OKS(budget=10), CHUNKED, Y)
     with pytest.raises(ValueError, match="precomputed"):
@@ -212,4 +212,4 @@ def test_learning_goes_on_after_the_mix():
     seen = model.n_triplets_
     model.partial_fit(DIGITS[:50] * 0.9, Y[:50])
     assert model.n_triplets_ > seen
-    assert model.score(DIGITS, Y) > 0.97
+    assert model.leave_one_out_score(DIGITS, Y) > 0.97

@@ -28,7 +28,7 @@ Q = problem(25, seed=1)[0]
 
 def fitted(kind, X=X, y=Y, **parameters):
     """A metric that has moved well away from the identity."""
-    metric = kind(random_state=0, C=0.3, n_epochs=2, **parameters).fit(X, y)
+    metric = kind(random_state=0, C=0.3, n_epochs=2, **{"guard": False, **parameters}).fit(X, y)
     assert not np.allclose(metric.shared_, np.eye(X.shape[1]), atol=0.05)
     return metric
 
@@ -63,7 +63,7 @@ def tiles(request, monkeypatch):
 @pytest.mark.parametrize("kind", MEASURE)
 def test_neighbors_equal_the_literal_ones(kind, psd, k):
     metric = fitted(kind, psd=psd)
-    model = MetricKNeighborsClassifier(metric, n_neighbors=k).fit(X, Y)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=k, weights="uniform").fit(X, Y)
     values, ids = neighbors.local_neighbors(MEASURE[kind], matrices(metric), Q, X, Y, k)
     found, rows = model.kneighbors(Q)
     np.testing.assert_array_equal(rows, ids)
@@ -134,12 +134,12 @@ def test_of_equal_rows_the_first_comes_first(kind):
 
 @pytest.mark.usefixtures("tiles")
 @pytest.mark.parametrize("kind", MEASURE)
-def test_score_of_a_learner_is_leave_one_out(kind):
+def test_leave_one_out_score_of_a_learner(kind):
     metric = fitted(kind)
     values = literal_values(metric, X, X) * (1 if MEASURE[kind] == "distance" else -1)
     np.fill_diagonal(values, np.inf)
     votes = np.unique(Y, return_inverse=True)[1][np.argsort(values, axis=1, kind="stable")[:, :3]]
-    assert metric.score(X, Y) == pytest.approx(np.mean(np.unique(Y)[majority(votes)] == Y))
+    assert metric.leave_one_out_score(X, Y) == pytest.approx(np.mean(np.unique(Y)[majority(votes)] == Y))
 
 
 # --- votes and the metric of the classifier --------------------------------------------------------------
@@ -164,12 +164,41 @@ def test_tie_rule_of_predict_and_proba():
     line = np.array([[0.0], [1.0], [2.0], [10.0], [11.0]])
     y = np.array([7, 3, 5, 5, 3])
     metric = ODML(scale=None).fit(line, y, triplets=[[0, 0, 0]])
-    model = MetricKNeighborsClassifier(metric).fit(line, y)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(line, y)
     queries = [[-1.0], [1.9], [10.6]]
     np.testing.assert_array_equal(model.predict(queries), [7, 5, 5])
     proba = model.predict_proba(queries)
     np.testing.assert_allclose(proba, [[1 / 3] * 3, [1 / 3] * 3, [1 / 3, 2 / 3, 0]], atol=1e-6)
     np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], [7, 5, 5])
+
+
+@pytest.mark.parametrize("weights", ["soft", "uniform", "distance"])
+@pytest.mark.parametrize("k", [1, 4, 10])
+@pytest.mark.parametrize("kind", MEASURE)
+def test_votes_equal_the_literal_ones(kind, k, weights):
+    metric = fitted(kind)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=k, weights=weights).fit(X, Y)
+    if MEASURE[kind] == "similarity" and weights == "distance":
+        with pytest.raises(ValueError, match="requires a distance learner"):
+            model.predict(Q)
+        return
+    expected = neighbors.local_shares(MEASURE[kind], matrices(metric), Q, X, Y, k, weights)
+    np.testing.assert_allclose(model.predict_proba(Q), expected, atol=1e-8)
+    np.testing.assert_array_equal(model.predict(Q), model.classes_[model.predict_proba(Q).argmax(axis=1)])
+
+
+def test_equal_rows_and_few_rows():
+    rows, y = np.zeros((4, 2)), np.array([0, 1, 1, 0])
+    metric = ODML(scale=None).fit(rows, y, triplets=[[0, 0, 0]])
+    for weights in ("soft", "distance"):
+        model = MetricKNeighborsClassifier(metric, weights=weights).fit(rows, y)  # ten neighbors: all four
+        np.testing.assert_allclose(model.predict_proba([[0.0, 0.0], [3.0, 4.0]]), 0.5, atol=1e-6)
+        assert model.kneighbors(return_distance=False).shape == (4, 3)
+        assert not (model.kneighbors(return_distance=False) == np.arange(4)[:, None]).any()
+    with pytest.raises(ValueError, match="n_neighbors=5 is more than"):
+        MetricKNeighborsClassifier(metric, n_neighbors=5).fit(rows, y)
+    with pytest.raises(ValueError, match="weights"):
+        MetricKNeighborsClassifier(metric, weights="votes").fit(rows, y)
 
 
 def test_metric_is_cloned_frozen_or_default():
@@ -218,7 +247,7 @@ def test_candidates_of_a_class_never_seen(kind):
     metric = fitted(kind, scale=None)
     y = np.where(np.arange(len(X)) % 5 == 0, "violet", Y)
     known = {**matrices(metric), "violet": 0.5 * metric.metric_matrix() + 0.5 * np.eye(X.shape[1])}
-    model = MetricKNeighborsClassifier(metric).fit(X, y)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(X, y)
     np.testing.assert_array_equal(model.predict(Q), neighbors.local_predict(MEASURE[kind], known, Q, X, y, 3))
 
 
@@ -280,7 +309,7 @@ def test_tight_clusters_far_apart(dtype):
     direct = np.square(rows[:, None].astype(float) - rows[None].astype(float)).sum(axis=2)
     expected = np.argsort(direct, axis=1, kind="stable")[:, :3]
     metric = paloma.ODML(scale=None, C=1e-12).fit(rows, y, triplets=[[0, 1, 2]])
-    found = paloma.MetricKNeighborsClassifier(metric).fit(rows, y).kneighbors(rows, return_distance=False)
+    found = paloma.MetricKNeighborsClassifier(metric).fit(rows, y).kneighbors(rows, 3, return_distance=False)
     assert (found == expected).mean() > 0.99
     np.fill_diagonal(direct, np.inf)
     direct[y[:, None] != y[None]] = np.inf

@@ -114,14 +114,16 @@ def test_a_pair_counts_for_the_class_of_its_second_row(measure, target):
 
 
 def test_the_first_pairs_fix_the_threshold():
-    model = paloma.LODML(margin=0.1).partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
+    model = paloma.LODML(margin=0.1, scale="scalar").partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
     before = model.threshold_
     values = ((X[PAIRS[:, 0]] - X[PAIRS[:, 1]]) ** 2).sum(axis=1) / model.scale_**2
     assert before == pytest.approx((values[TARGETS > 0].mean() + values[TARGETS < 0].mean()) / 2)
     model.partial_fit(3 * X, Y, pairs=PAIRS, pair_targets=TARGETS)
     assert model.threshold_ == before
-    given = paloma.LODML(margin=0.1, init=3 * np.eye(6)).partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
-    assert given.threshold_ == pytest.approx(3 * before * model.scale_**2)
+    for scale in ("scalar", "full"):
+        given = paloma.LODML(margin=0.1, init=3 * np.eye(6), scale=scale)
+        given.partial_fit(X, Y, pairs=PAIRS, pair_targets=TARGETS)
+        assert given.threshold_ == pytest.approx(3 * before * model.scale_**2)
     with pytest.raises(AttributeError, match="once pairs have been learned"):
         _ = paloma.LODML().fit(X, Y).threshold_
 

@@ -1,73 +1,38 @@
 """Altered, crafted and half-written files: one kind of error, no code run, no memory beyond the file, no crash.
 
-`make test-long` runs a million altered files and a hundred thousand crafted ones, these with NUMBA_BOUNDSCHECK=1 in
-processes of their own; PALOMA_FILES=0.01 in the environment makes that a hundredth of both.
+`make test-long` runs a million altered files and all crafted ones, 140,000, in processes of their own that check the
+bounds of compiled loops. PALOMA_FILES=0.01 in the environment makes that a hundredth of both; with a folder in
+PALOMA_STATE, whoever starts again goes on where it stopped.
 """
 
 import json
 import os
-import random
 import subprocess
 import sys
 import tracemalloc
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 import paloma
-from helpers import crafted
+from helpers import crafted, mass
 from paloma.exceptions import ModelFileError
+from paloma.persist import _about
 
 SHARE = float(os.environ.get("PALOMA_FILES", "1"))
 PARTS = 10
 
 
-def all_files():
-    """A file of each kind of model, and rows to use it with."""
-    out = []
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.paloma"
-        for name, model, rows in crafted.models():
-            paloma.save(model, path)
-            out.append((name, path.read_bytes(), rows))
-    return out
-
-
 @pytest.fixture(scope="module")
 def files():
-    return all_files()
+    return mass.all_files()
 
 
 @pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch):
+def without_waiting(monkeypatch):
+    """For the disk, and for a list of all libraries."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-
-
-def mutated(raw, other, draw):
-    """A file with one thing wrong."""
-    out, n = bytearray(raw), len(raw)
-    a, b = sorted((draw.randrange(n), draw.randrange(n)))
-    kind = draw.randrange(9)
-    if kind == 0:
-        out[a] ^= 1 << draw.randrange(8)
-    elif kind == 1:
-        out[a] = draw.randrange(256)
-    elif kind == 2:
-        del out[a:]
-    elif kind == 3:
-        del out[a : a + draw.randrange(1, 64)]
-    elif kind == 4:
-        out[a:a] = draw.randbytes(draw.randrange(1, 64))
-    elif kind == 5:
-        out[a:b] = bytes(b - a)
-    elif kind == 6:
-        out[a:] = other[a:]
-    elif kind == 7:
-        out[:8] = draw.randrange(1 << draw.randrange(1, 64)).to_bytes(8, "little")
-    else:
-        out += draw.randbytes(draw.randrange(1, 64))
-    return bytes(out)
+    monkeypatch.setattr(_about, "threadpool_info", list)
 
 
 def peak_of(function):
@@ -86,72 +51,52 @@ def refused(path):
     assert str(path) in str(error.value)
 
 
-def check_altered(files, path, n, seed):
-    """Files with a wrong digest: nothing but the digest is looked at."""
-    draw, known = random.Random(seed), {raw for _, raw, _ in files}
-    for k in range(n):
-        altered = mutated(draw.choice(files)[1], draw.choice(files)[1], draw)
-        if altered in known:
-            continue
-        path.write_bytes(altered)
-        if k % 20:
-            refused(path)
-        else:
-            assert peak_of(lambda: refused(path)) < len(altered) + 200_000
-
-
 def test_altered_files(files, tmp_path):
-    check_altered(files, tmp_path / "model.paloma", 2_000, seed=0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(PARTS))
-def test_a_million_altered_files(files, tmp_path, seed):
-    check_altered(files, tmp_path / "model.paloma", int(1_000_000 * SHARE / PARTS), seed=seed + 1)
-
-
-def check_crafted(files, path, first, n):
-    """Files with the right digest, each made from its number: refused as such, or loaded, and then used."""
-    n_loaded = 0
-    for number in range(first, first + n):
-        draw = random.Random(number)
-        name, raw, rows = draw.choice(files)
-        path.write_bytes(crafted.crafted(raw, draw))
-        try:
-            model = crafted.load(path, measured=number % 20 == 0)
-            if model is not None:
-                n_loaded += 1
-                crafted.use(model, rows, path)
-        except Exception as error:
-            raise AssertionError(f"crafted file {number}, made of {name}: {error!r}") from error
-    return n_loaded
+    altered = mass.Altered(files)
+    for number in range(2_000):
+        altered.attempt(number, tmp_path / "model.paloma")
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_crafted_files(files, tmp_path, part):
-    n_loaded = check_crafted(files, tmp_path / "model.paloma", 250 * part, 250)
+    """Of one thing wrong, and of two."""
+    every, n_loaded = mass.Crafted(files), 0
+    first = 250 * part if part < 3 else len(every.singles)
+    for number in range(first, first + 250):
+        try:
+            n_loaded += every.attempt(number, tmp_path / "model.paloma")
+        except Exception as error:
+            raise AssertionError(f"crafted file {number}: {error!r}") from error
     assert 0 < n_loaded < 100
 
 
-CRAFTED = """
-import os, sys
-from pathlib import Path
-import test_persist_damage as test
-os.fsync = lambda _: None
-test.check_crafted(test.all_files(), Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
-"""
+def assert_all_right(kind, total, part, folder):
+    """A tenth of all files, in the folder PALOMA_STATE if there is one: started again, it goes on where it stopped."""
+    folder = Path(os.environ.get("PALOMA_STATE", folder))
+    n = int(total * SHARE / PARTS)
+    found = mass.tried(kind, folder, part * n, (part + 1) * n)
+    told = "".join(path.read_text()[-4000:] for path in folder.glob(f"{kind} {part * n} * wrong"))
+    assert (found.at, found.wrong, found.crashed) == ((part + 1) * n, 0, 0), told
+    assert found.refused + found.loaded == n
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
-def test_a_hundred_thousand_crafted_files(tmp_path, tmp_path_factory, part):
-    n, cache = int(100_000 * SHARE / PARTS), tmp_path_factory.getbasetemp() / "bounds checked"
-    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-    checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": os.pathsep.join(paths)}
-    arguments = [str(tmp_path / "model.paloma"), str(1000 + part * n), str(n)]
-    command = [sys.executable, "-X", "faulthandler", "-c", CRAFTED, *arguments]
-    done = subprocess.run(command, env={**os.environ, **checked}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+def test_a_million_altered_files(tmp_path, part):
+    assert_all_right("altered", 1_000_000, part, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_hundred_thousand_crafted_files(tmp_path, part):
+    """More than every entry of the schema with every bad value: what is left of them has two things wrong."""
+    assert_all_right("crafted", 140_000, part, tmp_path)
+
+
+def test_a_crash_is_counted_and_gone_past(tmp_path):
+    """The trial of files itself: a process that dies, and a file that is wrong."""
+    found = mass.tried("selftest", tmp_path, 0, 6)
+    assert (found.at, found.refused, found.loaded, found.wrong, found.crashed) == (6, 2, 2, 1, 1)
 
 
 @pytest.mark.parametrize("number", range(21))

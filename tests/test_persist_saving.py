@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -41,7 +40,7 @@ def test_s1_a_classifier_over_soft_regions(path):
 
 
 @pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", ["LODML", "L2ODML", "OKS"])
+@pytest.mark.parametrize("name", ["LODML", "L2ODML", "SLMOML", "OMDML", "OKS"])
 def test_s2_saves_while_learning(name, times, path):
     """Live memory was hashed, then written: some files were unreadable, in the place of the good one."""
     model, stop = getattr(paloma, name)(**SMALL).fit(X, Y), threading.Event()
@@ -50,15 +49,14 @@ def test_s2_saves_while_learning(name, times, path):
     def learn():
         rng = np.random.default_rng(0)
         while not stop.is_set():
-            rows = rng.permutation(len(X))
+            rows = rng.permutation(len(X))[:20]
             model.partial_fit(X[rows], np.array([f"{y}{k % 5}" for k, y in enumerate(Y[rows])]))
 
     thread = threading.Thread(target=learn)
     thread.start()
     try:
         for _ in range(times):
-            with suppress(ModelFileError):  # seen in the middle of a step, five times: the old file stays
-                paloma.save(model, path)
+            paloma.save(model, path)
             assert type(paloma.load(path)) is type(model)
     finally:
         stop.set()

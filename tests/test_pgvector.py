@@ -283,3 +283,15 @@ def test_two_indexes_on_one_table_do_not_add_to_each_other(uri, table):
     assert len(index) == 60
     assert rows_of(uri, table) == rows
     assert index.refresh().add(MORE[1:2], Y_MORE[1:2]).tolist() == [60]
+
+
+def test_an_equal_number_of_other_items_is_noticed(uri, table):
+    """As many items added as removed by another index: the number of items told nothing."""
+    index = index_of(fitted(C=0.01), uri, table)
+    other = pickle.loads(pickle.dumps(index)).connect(uri)
+    other.remove(other.ids[:1])
+    other.add(MORE[:1], Y_MORE[:1], ids=[10_000])
+    for change in (lambda: index.add(MORE[:1], Y_MORE[:1]), lambda: index.remove(index.ids[1:2])):
+        with pytest.raises(RuntimeError, match="another index or process changed items of the table"):
+            change()
+    assert index.refresh().search(X[:1], 1)[0][0, 0] == pytest.approx(0.0, abs=1e-6)

@@ -10,10 +10,10 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from paloma.datasets import load_letters
-from paloma.preprocessing import UnitRows
+from paloma.preprocessing import FillMissing, UnitRows
 
 
-@parametrize_with_checks([UnitRows(), UnitRows(constant=None)])
+@parametrize_with_checks([FillMissing(), UnitRows(), UnitRows(constant=None)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

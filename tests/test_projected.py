@@ -39,9 +39,11 @@ def test_a_square_orthogonal_projection_is_the_dense_learner(dense, name, averag
     monkeypatch.setattr(inside.projected_module, "spanning", lambda *_: None)
     monkeypatch.setattr(projected.Projection, "deflate", lambda *_: None)
     triplets = paloma.triplets.targets_impostors(DIGITS, Y, random_state=0)
-    full = getattr(paloma, dense)(C=0.01, average=average, random_state=0).fit(DIGITS, Y, triplets=triplets)
-    model = getattr(paloma, name)(C=0.01, average=average, random_state=0, n_components=d - 1, max_journal=None)
-    model.fit(DIGITS, Y, triplets=triplets)
+    full = getattr(paloma, dense)(C=0.01, average=average, random_state=0, scale="scalar").fit(
+        DIGITS, Y, triplets=triplets
+    )
+    model = getattr(paloma, name)(C=0.01, average=average, random_state=0, scale="scalar", n_components=d - 1)
+    model.set_params(max_journal=None).fit(DIGITS, Y, triplets=triplets)
     assert model.n_updates_ == full.n_updates_ > 100
     assert relative(model.shared_, full.shared_) < 1e-12
     assert relative(model.local_, full.local_) < 1e-12
@@ -119,7 +121,9 @@ def test_recovered_metric_is_close_to_the_exact_one(name, noise):
 def test_rows_of_few_directions_are_learned_exactly(dense, name):
     X, y = low_rank_rows(noise=0.0)
     triplets = paloma.triplets.targets_impostors(X, y, random_state=0)
-    full, model = (getattr(paloma, k)(C=0.01, random_state=0).fit(X, y, triplets=triplets) for k in (dense, name))
+    full, model = (
+        getattr(paloma, k)(C=0.01, random_state=0, scale="scalar").fit(X, y, triplets=triplets) for k in (dense, name)
+    )
     assert model.exact_
     assert relative(model.shared_, full.shared_) < 1e-9
     outside = np.vstack([X[:3], np.random.default_rng(1).normal(size=(30, X.shape[1]))])

@@ -76,8 +76,8 @@ def test_new_features_grow_the_metric_and_missing_ones_are_zero(name, average):
     """The same as rows that had all features from the start, with zeros."""
     X, y = rows_of(80)
     seen = np.arange(6)[None, :] < np.array([2, 3, 6, 5])[np.arange(80) // 20][:, None]
-    model = RiverClassifier(getattr(paloma, name)(random_state=0, average=average))
-    metric = getattr(paloma, name)(random_state=0, average=average)
+    model, metric = (getattr(paloma, name)(random_state=0, average=average, scale="scalar") for _ in range(2))
+    model = RiverClassifier(model)
     for x, kept, label in zip(X, seen, y, strict=True):
         model.learn_one({f"f{k}": x[k] for k in np.flatnonzero(kept)}, label)
         metric.partial_fit((x * kept)[None], [label])

@@ -2,17 +2,19 @@
 
 import copy
 import os
+import pickle
 import signal
-import threading
 
 import numpy as np
 import pytest
 
 import paloma
+from helpers.files import round_trip
 from helpers.refusal import assert_equal, assert_refused, snapshot
 from paloma._compiled.scratch import Scratch
 from paloma._spaces.dense import matrices
 from paloma._spaces.dense.matrices import Matrices
+from paloma.exceptions import ModelFileError
 
 RNG = np.random.default_rng(3)
 Y = np.arange(60) % 3
@@ -79,9 +81,24 @@ def test_what_a_model_is_built_from_cannot_change_in_mid_stream(name, change, ho
     model = getattr(getattr(paloma, name)(random_state=0), how)(X, Y)
     (parameter,) = change
     match = f"cannot continue with another {parameter}.* Call fit to begin again, or set it back"
-    for each in (model, copy.deepcopy(model)):
+    again = round_trip(model)
+    for each in (model, again, copy.deepcopy(again), pickle.loads(pickle.dumps(model))):
         assert_refused(each, lambda model: model.set_params(**change).partial_fit(X, Y), ValueError, match)
+    changed = copy.deepcopy(model).set_params(**change)
+    with pytest.raises(ValueError, match=match):
+        copy.deepcopy(changed).partial_fit(X, Y)
+    with pytest.raises(ModelFileError, match=f"cannot be saved with another {parameter}.* Call fit to begin again"):
+        round_trip(changed)
     model.set_params(**change).fit(X, Y).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["LODML", "SLMOML", "DiagonalODML", "L2ODML"])
+def test_forgetting_that_is_all_but_nothing(name):
+    """1e-310 came out of a file, and left an OverflowError."""
+    kind = getattr(paloma, name)
+    given = {"random_state": 0, "memory": "window"}
+    one, two = (kind(**given, forget=forget).fit(X, Y).partial_fit(X, Y) for forget in (0.0, 1e-310))
+    np.testing.assert_allclose(two.shared_, one.shared_, atol=1e-8)
 
 
 def test_parameters_of_a_step_may_change_in_mid_stream():
@@ -123,9 +140,47 @@ def test_wide_matrices_are_updated_by_panels(d, dtype, monkeypatch):
 def test_labels_without_signal_that_leave_no_metric_are_told():
     rng = np.random.default_rng(0)
     rows, y = rng.normal(size=(200, 2)), rng.integers(0, 2, 200)
-    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0, C=5.0, average=False))
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0, C=5.0, average=False, guard=False))
     with pytest.warns(RuntimeWarning, match="metric is 0.* smaller C"):
         model.fit(rows, y).predict(rows)
+
+
+@pytest.mark.parametrize("name", ["ODML", "LODML", "L2ODML", "OMDML", "DiagonalODML", "OKS", "OMKS"])
+def test_triplets_that_leave_no_metric_are_told_by_every_representation(name):
+    """The positive is always farther: what is p.s.d. becomes 0, and distances under kernels become negative."""
+    rows = np.arange(8.0)[:, None]
+    triplets = np.array([[a, a + 3, a + 1] for a in range(5)])
+    more = {"measure": "distance"} if name in ("OKS", "OMKS") else {}
+    more |= {"kernel": "linear"} if name == "OKS" else {"kernels": ["linear"]} if name == "OMKS" else {}
+    model = getattr(paloma, name)(random_state=0, C=50.0, average=False, **more).fit(rows, triplets=triplets)
+    with pytest.warns(RuntimeWarning, match="metric is 0.* smaller C"):
+        model.pairwise_score(rows[:2], rows)
+
+
+def test_a_diagonal_metric_of_very_many_features_as_a_function():
+    """`get_metric` wanted a dense matrix."""
+    d = 10_001
+    rows = RNG.normal(size=(12, d))
+    model = paloma.DiagonalODML(random_state=0).fit(rows, np.arange(12) % 3)
+    function = pickle.loads(pickle.dumps(model.get_metric()))
+    assert function(rows[0], rows[1]) == pytest.approx(model.pair_distance(rows[None, :2])[0])
+    assert function(rows[0], rows[1], squared=True) == pytest.approx(model.pair_distance(rows[None, :2])[0] ** 2)
+    with pytest.raises(ValueError, match="too large to build; pairwise_score, transform"):
+        model.components_  # noqa: B018
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+def test_kernels_that_take_no_read_only_rows(kernel):
+    rows = RNG.random((60, 4)) + Y[:, None]
+    model = paloma.OKS(kernel=kernel, scale=None, random_state=0).fit(rows, Y)
+    assert model.score(rows, Y) > 0.9
+
+
+def test_a_journal_of_rows_that_are_zero():
+    """Its span has no direction: compiled loops read beyond rows without coordinates."""
+    rows = np.vstack([np.zeros((3, 300)), RNG.normal(size=(3, 300))])
+    model = paloma.L2ODML(n_components=5, rank=2, scale=None).partial_fit(rows, triplets=[[0, 1, 2]])
+    assert model.pair_distance(rows[None, 3:5])[0] == pytest.approx(np.linalg.norm(rows[3] - rows[4]))
 
 
 # --- Ctrl-C -----------------------------------------------------------------------------------------------
@@ -179,48 +234,3 @@ def test_ctrl_c_during_fit_leaves_the_model_before(monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.fit(np.repeat(X, 20, axis=0), np.repeat(Y, 20))
     assert_equal(snapshot(model), snapshot(before))
-
-
-# --- threads ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", paloma.estimators.__all__)
-def test_readers_see_the_state_between_two_calls_while_others_learn(name):
-    """Two threads learn and two read; every reading is that of a whole number of calls."""
-    model = getattr(paloma, name)(random_state=0).fit(X[:30], Y[:30])
-    points, seen, problems, done = X[:6, None].repeat(2, axis=1) + [[0.0], [0.5]], [], [], threading.Event()
-    states, publish = {}, type(model)._publish
-
-    def published(self, *args):
-        publish(self, *args)
-        states[self.n_triplets_] = self.pair_score(points, Y[:6])
-
-    def guarded(call):
-        try:
-            call()
-        except Exception as error:
-            problems.append(error)
-            done.set()
-
-    def read():
-        while not done.is_set():
-            seen.append(model.pair_score(points, Y[:6]))
-            copy.deepcopy(model).pair_score(points, Y[:6])
-
-    def learn():
-        for k in range(5):
-            model.partial_fit(X[k * 10 : k * 10 + 20], Y[k * 10 : k * 10 + 20])
-
-    model._publish = published.__get__(model)
-    states[model.n_triplets_] = model.pair_score(points, Y[:6])
-    readers = [threading.Thread(target=guarded, args=(read,)) for _ in range(2)]
-    writers = [threading.Thread(target=guarded, args=(learn,)) for _ in range(2)]
-    for thread in readers + writers:
-        thread.start()
-    for thread in writers:
-        thread.join()
-    done.set()
-    for thread in readers:
-        thread.join()
-    assert problems == []
-    assert all(any(np.array_equal(found, state) for state in states.values()) for found in seen)

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from paloma import LODML
+from paloma import LODML, MetricKNeighborsClassifier
 from paloma._search import euclid as _euclid
 from paloma._search import tiles as _search
 from paloma.triplets import Mined, Reservoir, mine, random_triplets, targets_impostors
@@ -64,11 +64,32 @@ def test_counts_of_anchors_that_give_none(sizes):
     assert found.n_unopposed == len(X) - len(alone) - len(gave)
 
 
-def test_far_classes_have_no_impostors():
+def test_far_classes_are_opposed_by_as_many_as_there_are_targets():
     X, codes = problem((10, 10))
     found = mine(X + 1000.0 * codes[:, None], codes)
-    assert found.triplets.shape == (0, 3)
-    assert (found.n_alone, found.n_unopposed) == (0, 20)
+    assert set(Counter(found.triplets[:, 0].tolist()).values()) == {9}
+    assert (found.n_alone, found.n_unopposed) == (0, 0)
+
+
+def test_the_rule_of_the_paper():
+    X, codes = problem(SIZES["uneven"])
+    for margin in (0.0, 0.1):
+        expected = mining.targets_impostors(X, codes, 3, 10, margin, least=0)
+        np.testing.assert_array_equal(mine(X, codes, 3, 10, margin, least=0).triplets, expected)
+    far = mine(X + 1000.0 * codes[:, None], codes, least=0)
+    assert far.triplets.shape == (0, 3)
+    assert far.n_unopposed == len(X)
+
+
+def test_a_narrow_class_inside_a_wide_one_has_a_voice():
+    """Without impostors of its own the narrow class could not resist while the wide one's metric shrinks to nothing."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 1200)
+    X = rng.normal(size=(1200, 20)) * np.where(y == 0, 2.0, 1.0)[:, None] + 0.5 * y[:, None]
+    starved, heard = (Counter(y[mine(X, y.astype(np.int32), least=n).triplets[:, 0]].tolist()) for n in (0, None))
+    assert heard[1] > 10 * starved[1]
+    model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(X[:800], y[:800])
+    assert model.score(X[800:], y[800:]) > 0.9
 
 
 def test_one_class_has_no_impostors():
@@ -311,12 +332,3 @@ def test_mining_makes_no_table_over_classes():
     tracemalloc.stop()
     np.testing.assert_array_equal(found.triplets, mine(X, codes).triplets)
     assert peak < 10e6
-
-
-def test_a_narrow_class_inside_a_wide_one_has_a_voice():
-    """An anchor without impostors within the margin keeps its nearest foreign rows if it is asked to."""
-    rng = np.random.default_rng(0)
-    codes = (np.arange(800) % 2).astype(np.int32)
-    rows = rng.normal(size=(800, 20)) * np.where(codes == 0, 2.0, 1.0)[:, None]
-    counts = [np.bincount(codes[mine(rows, codes, least=least).triplets[:, 0]], minlength=2)[1] for least in (0, 3)]
-    assert counts[0] < 1000 < 3 * 400 * 3 <= counts[1]

@@ -51,7 +51,7 @@ def test_twins_do_not_know_paloma():
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["rows", "csr"])
 @pytest.mark.parametrize("name", ["OASIS", "LOSL", "L2ODML"])
 def test_the_units_of_the_rows(name, kind):
-    model = getattr(paloma, name)(n_epochs=1).fit(kind(7.0 * X), Y, triplets=T)
+    model = getattr(paloma, name)(n_epochs=1, scale="scalar").fit(kind(7.0 * X), Y, triplets=T)
     assert model.scale_ == pytest.approx(scale(axes.TABLE[name].measures[0], 7.0 * X, T), rel=1e-12)
 
 

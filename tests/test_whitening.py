@@ -1,7 +1,5 @@
 """Whitening, the matrix form of scale: the functions, and learners against rows that were mapped by hand."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,11 +7,9 @@ from sklearn.covariance import ledoit_wolf
 from sklearn.datasets import load_wine
 
 import paloma
-from paloma import LOSL, OASIS
+from paloma import L2ODML, LODML, LOSL, OASIS, ODML, SLMOML
 from paloma._training.whitening import diagonal_whitener, full_whitener, whitener_of
 
-ODML, LODML, SLMOML = (partial(kind, scale="full") for kind in (paloma.ODML, paloma.LODML, paloma.SLMOML))
-L2ODML = partial(paloma.L2ODML, scale="diagonal")
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0) * np.geomspace(1, 9, X.shape[1])
 Q = X[::7] + 0.1
@@ -166,8 +162,11 @@ def test_forms():
     assert LODML(scale="scalar", random_state=0).fit(X, Y).whitener_ is None
     assert LODML(scale=None, random_state=0).fit(X, Y).whitener_ is None
     assert LODML(scale="diagonal", random_state=0).fit(X, Y).whitener_.shape == (13,)
-    for kind in (paloma.LODML, OASIS, LOSL, paloma.OKS, paloma.OMDML):
+    assert L2ODML(n_components=5, random_state=0).fit(X, Y).whitener_.shape == (13,)
+    for kind in (OASIS, LOSL, paloma.OKS, paloma.OMDML):
         assert kind(random_state=0).fit(X, Y).whitener_ is None
+    wide = np.random.default_rng(0).normal(size=(30, 1025))
+    assert ODML(random_state=0, n_epochs=1).fit(wide, np.arange(30) % 2).whitener_.shape == (1025,)
 
 
 def test_sparse_rows_stay_sparse():

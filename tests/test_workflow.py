@@ -101,7 +101,7 @@ def test_evaluate_and_search_agree_with_the_classifier():
     assert evaluate(model, X[160:], Y[160:], n_neighbors=1)["neighbors"] == 1
     assert model[-1].n_neighbors == 5
     rows = metric[0].transform(X)
-    assert evaluate(metric, X, Y)["leave_one_out_accuracy"] == metric[-1].score(rows, Y)
+    assert evaluate(metric, X, Y)["leave_one_out_accuracy"] == metric[-1].leave_one_out_score(rows, Y)
     score = metric[-1].triplet_score(rows, TRIPLETS)
     assert evaluate(metric, X, triplets=TRIPLETS) == {"triplets": 300, "triplet_score": score}
     assert evaluate(metric, None, triplets=X[TRIPLETS])["triplet_score"] == pytest.approx(score)

@@ -13,8 +13,8 @@ _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 @contextmanager
-def reporting(to: Listener) -> Iterator[None]:
-    """Have `to` called with the figures of every stretch of triplets learned inside the block.
+def reporting(to: Listener | None) -> Iterator[None]:
+    """Have `to` called with the figures of every stretch of triplets learned inside the block; None: nobody.
 
     Examples
     --------

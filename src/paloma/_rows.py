@@ -1,5 +1,6 @@
 """Rows that may be dense or CSR: the few operations whose spelling differs."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,14 @@ def identity_values(X: Any, anchors: Array, candidates: Array, distances: bool) 
 def stacked(parts: list[Any]) -> Any:
     """Rows of all parts, dense or CSR."""
     return sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def contents(rows: Any) -> list[bytes]:
+    """The values of each row as bytes: equal rows, dense or CSR with sorted indices, have equal ones."""
+    if not sp.issparse(rows):
+        return [row.tobytes() for row in rows]
+    ends, indices = rows.indptr, rows.indices.astype(np.int64)
+    return [indices[a:b].tobytes() + rows.data[a:b].tobytes() for a, b in pairwise(ends)]
 
 
 def squared_norms(rows: Any) -> Array:

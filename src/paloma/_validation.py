@@ -56,7 +56,15 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
         )
     wanted = {"dtype": dtype, "order": "C", "accept_sparse": "csr" if sparse else False}
     if named or reset:
-        rows = validate_data(estimator, X, reset=reset, **wanted)
+        try:
+            rows = validate_data(estimator, X, reset=reset, **wanted)
+        except ValueError as error:
+            if (name := _text_column(X)) is None or "convert" not in str(error):
+                raise
+            raise ValueError(
+                f"{name_of(estimator)}: column {name!r} holds text, not numbers: leave it out, or encode it first, "
+                f"e.g. with OneHotEncoder ({error})."
+            ) from None
     else:
         rows = check_array(X, estimator=estimator, input_name="X", **wanted)
         _check_width(estimator, rows)
@@ -66,6 +74,18 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
         rows = rows.copy()
         rows.sum_duplicates()
     return rows
+
+
+def _text_column(X: Any) -> Any:
+    """Name of the first column of a table that holds no numbers; None if there is none, or X is no table."""
+    if not hasattr(X, "columns"):
+        return None
+    for name in X.columns:
+        try:
+            np.asarray(X[name], np.float64)
+        except (TypeError, ValueError):
+            return name
+    return None
 
 
 def _check_width(estimator: Any, rows: Any) -> None:
@@ -187,18 +207,19 @@ def check_targets(estimator: Any, targets: Any, n: int) -> Array:
     return array.astype(np.float64)
 
 
-def check_weight(estimator: Any, weight: Any, n: int) -> Array | None:
-    """One finite nonnegative weight per triplet, or None."""
+def check_weight(
+    estimator: Any, weight: Any, n: int, name: str = "triplet_weight", what: str = "triplets"
+) -> Array | None:
+    """One finite nonnegative weight for each of n triplets, or rows; or None."""
     if weight is None:
         return None
     array = np.asarray(weight, np.float64)
     if array.shape != (n,):
         raise ValueError(
-            f"{name_of(estimator)}: triplet_weight must have one value for each of the {n} triplets, "
-            f"got shape {array.shape}."
+            f"{name_of(estimator)}: {name} must have one value for each of the {n} {what}, got shape {array.shape}."
         )
     if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"{name_of(estimator)}: triplet_weight must be finite and not negative.")
+        raise ValueError(f"{name_of(estimator)}: {name} must be finite and not negative.")
     return array
 
 
@@ -239,7 +260,7 @@ def check_units(estimator: Any, scale: float, dtype: Any) -> None:
 
 def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_low: bool = False) -> None:
     """A real number in [low, high], or (low, high]."""
-    ok = isinstance(value, Real) and value is not True and value is not False and low <= float(value) <= high
+    ok = not isinstance(value, bool) and isinstance(value, Real) and low <= float(value) <= high
     if not ok or (open_low and value == low):
         bounds = f"{'(' if open_low else '['}{low:g}, {high:g}]"
         raise ValueError(f"{name} must be a number in {bounds}, got {value!r}.")
@@ -247,8 +268,25 @@ def check_real(name: str, value: Any, low: float, high: float = np.inf, *, open_
 
 def check_count(name: str, value: Any, low: int = 1) -> None:
     """An integer of at least `low`."""
-    if not isinstance(value, Integral) or value is True or value is False or int(value) < low:
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < low:
         raise ValueError(f"{name} must be an integer of at least {low}, got {value!r}.")
+
+
+def count_or_auto(name: str, value: Any, auto: int) -> int:
+    """An integer of at least 0, or what "auto" stands for."""
+    if isinstance(value, str) and value == "auto":
+        return auto
+    if isinstance(value, str):
+        raise ValueError(f"{name} must be 'auto' or an integer of at least 0, got {value!r}.")
+    check_count(name, value, 0)
+    return int(value)
+
+
+def check_jobs(value: Any) -> None:
+    """n_jobs: a number of threads, -1 for all, or None."""
+    number = int(value) if not isinstance(value, bool) and isinstance(value, Integral) else 0
+    if value is not None and (number == 0 or number < -1):
+        raise ValueError(f"n_jobs must be a positive integer, -1 for all CPUs, or None, got {value!r}.")
 
 
 def check_between(name: str, value: Any, low: int, high: int) -> None:

@@ -10,6 +10,8 @@ hit@k is what deep metric learning calls Recall@K. Recall and AP are undefined f
 queries are excluded from their means, and `retrieval_report` counts them. A query must not be among its own results.
 """
 
+from __future__ import annotations
+
 from collections.abc import Set
 from numbers import Integral
 from typing import Any
@@ -188,7 +190,7 @@ class _Lists:
         self.found = relevance[:, :k].sum(axis=1)
 
     @classmethod
-    def of(cls, ranked: Any, y: Any, k: Any, default: int | None, n_relevant: Any = None) -> "_Lists":
+    def of(cls, ranked: Any, y: Any, k: Any, default: int | None, n_relevant: Any = None) -> _Lists:
         if k is None and isinstance(y, Integral):
             y, k = None, int(y)
         if y is not None and np.ndim(ranked) == 1:

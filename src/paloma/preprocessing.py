@@ -1,4 +1,4 @@
-"""Preprocessing that similarity learners need: rows extended by a constant and put on the unit sphere."""
+"""Preprocessing: rows on the unit sphere, which similarity learners need; missing values filled in."""
 
 from numbers import Real
 from typing import Any
@@ -98,6 +98,56 @@ class UnitRows(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class FillMissing(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Put the mean of its column in place of every missing value (NaN).
+
+    Attributes
+    ----------
+    means_ : (d,) array
+        Means of the values that ``fit`` found in each column; 0 for a column without any.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> FillMissing().fit_transform([[1.0, np.nan], [3.0, 4.0]])
+    array([[1., 4.],
+           [3., 4.]])
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "FillMissing":
+        """Learn the means.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+        y : ignored
+        """
+        X = self._validate(X, reset=True)
+        known = ~np.isnan(X)
+        self.means_ = np.where(known, X, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows of X without missing values.
+
+        Parameters
+        ----------
+        X : array-like (n, d)
+        """
+        check_is_fitted(self)
+        X = self._validate(X, reset=False)
+        return np.where(np.isnan(X), self.means_.astype(X.dtype), X)
+
+    def _validate(self, X: Any, reset: bool) -> Any:
+        return validate_data(self, X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", reset=reset)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -1,5 +1,7 @@
 """Triplets (anchor, positive, negative) as row numbers: from labels, and at random."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ def targets_impostors(
     n_targets: int = 3,
     n_impostors: int = 10,
     impostor_margin: float = 0.1,
+    least_impostors: int | str = "auto",
     random_state: Any = None,
 ) -> Array:
     """Target neighbors times impostors (the paper, section 4.2), with anchors shuffled.
@@ -32,6 +35,8 @@ def targets_impostors(
     n_targets, n_impostors : nearest rows of the anchor's class, and of other classes, for each anchor.
     impostor_margin : how much farther than the farthest target an impostor may be, in units of the mean squared
         distance between two rows, so that the units of X do not matter.
+    least_impostors : nearest rows of other classes that are impostors however far they are; "auto" is n_targets, and 0
+        the paper's rule, by which a class that lies apart has no voice.
 
     Returns
     -------
@@ -41,15 +46,18 @@ def targets_impostors(
     --------
     >>> from paloma.triplets import targets_impostors
     >>> targets_impostors([[0.0], [1.0], [1.5], [2.5]], [0, 0, 1, 1], n_targets=1, n_impostors=1, random_state=0)
-    array([[1, 0, 2],
-           [2, 3, 1]])
+    array([[2, 3, 1],
+           [0, 1, 2],
+           [1, 0, 2],
+           [3, 2, 1]])
     """
     check.check_count("n_targets", n_targets)
     check.check_count("n_impostors", n_impostors)
     check.check_real("impostor_margin", impostor_margin, 0.0, 1e30)
+    least = check.count_or_auto("least_impostors", least_impostors, n_targets)
     rows, labels = check_X_y(X, y, dtype=[np.float64, np.float32], accept_sparse="csr")
     codes = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-    mined = mine(rows, codes, n_targets, n_impostors, impostor_margin)
+    mined = mine(rows, codes, n_targets, n_impostors, impostor_margin, least=least)
     return mined.shuffled(np.random.default_rng(random_state))
 
 

@@ -36,6 +36,7 @@
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
 | dense.mirror_upper | stacked.run | test_axes (blocks of distances) |
 | dense.move_toward | reading.averaged | test_twins |
+| topk.nearest_mixed | neighbors.mixed_shares | test_guard |
 | topk.merge_tile | neighbors.local_neighbors; mining.targets_impostors | test_neighbors, test_twins; test_triplets |
 
 `careful` and `logdet.careful_run` are the same algorithms as fast as one-triplet-at-a-time NumPy goes; the benchmarks

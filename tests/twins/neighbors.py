@@ -28,3 +28,35 @@ def local_predict(measure, metrics, Q, X, y, k):
         most = max(votes.count(label) for label in votes)
         predicted.append(next(label for label in votes if votes.count(label) == most))
     return np.array(predicted)
+
+
+def local_shares(measure, metrics, Q, X, y, k, weights):
+    """Shares of the sorted labels in the vote of each query: "soft", "uniform" or "distance"."""
+    labels, shares = sorted(set(y)), []
+    for values, rows in zip(*local_neighbors(measure, metrics, Q, X, y, k), strict=True):
+        votes = dict.fromkeys(labels, 0.0)
+        for place, (value, row) in enumerate(zip(values, rows, strict=True)):
+            if weights == "uniform":
+                weight = 1.0
+            elif measure == "similarity":
+                weight = 1.0 / (place + 1) if place < 7 else 0.0
+            elif weights == "soft":
+                weight = np.exp(-value / (0.25 * values[-1]))
+            else:
+                weight = 1.0 / np.sqrt(value)
+            votes[y[row]] += weight
+        shares.append([votes[label] / sum(votes.values()) for label in labels])
+    return np.array(shares)
+
+
+def mixed_shares(tables, points, codes, truth, k=10, soft=True):
+    """Share of the true class in the votes of each query, (n_points, n_queries), all mixtures sorted in full."""
+    shares = np.empty((len(points), len(truth)))
+    for p, (s, t) in enumerate(points):
+        for q, label in enumerate(truth):
+            mixed = (1 - s) * tables[0][q] + (s - t) * tables[1][q] + t * tables[2][q]
+            near = np.argsort(mixed, kind="stable")[:k]
+            weights = np.exp(-mixed[near] / (0.25 * mixed[near][-1])) if soft else (1 / np.arange(1.0, k + 1))
+            weights[7:] *= 1.0 if soft else 0.0
+            shares[p, q] = weights[codes[near] == label].sum() / weights.sum()
+    return shares

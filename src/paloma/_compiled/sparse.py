@@ -1,4 +1,9 @@
-"""The fused loop for similarities on CSR rows: losses and updates touch only the non-zeros (OASIS's own setting)."""
+"""Loops for similarities on CSR rows: losses and updates touch only the non-zeros (OASIS's own setting).
+
+A triplet reads and writes nnz x 2 nnz scattered numbers of U. If U is larger than the caches, that waits for memory; so
+the global learner takes exact blocks (theory 10) in which each row of U is visited once, for all triplets whose anchors
+have that feature, and what steps do to later triplets of the block comes from lists of the steps by feature.
+"""
 
 import numpy as np
 
@@ -117,3 +122,111 @@ def _add(M, weight, rows, row, column):
         x = weight * np.float64(data[a])
         for b in range(indptr[column], indptr[column + 1]):
             M[r, indices[b]] += x * data[b]
+
+
+@compiled
+def sparse_norms(rows, members):
+    """|p|^2 |p+ - p-|^2 of each triplet in float64 (theory 7)."""
+    out = np.empty(members.shape[0])
+    f4 = np.float64(rows.factor) ** 4
+    for t in range(members.shape[0]):
+        out[t] = f4 * _square(rows, members[t, 0]) * _apart(rows, members[t, 1], members[t, 2])
+    return out
+
+
+# A row of U that so many triplets need is read as a whole, one after the other, before they pick from it.
+WHOLE = 4
+
+
+@compiled
+def sparse_values(M, anchors, differences):
+    """p_t^T M v_t of each triplet; `anchors` lists the p by feature (CSC), `differences` has the rows v = p+ - p-."""
+    data, triplets, begin = anchors.data, anchors.indices, anchors.indptr
+    out, whole = np.zeros(differences.indptr.shape[0] - 1), np.empty(M.shape[1], M.dtype)
+    for r in range(M.shape[0]):
+        row = M[r]
+        if begin[r + 1] - begin[r] >= WHOLE:
+            whole[:] = row
+            row = whole
+        for a in range(begin[r], begin[r + 1]):
+            t = triplets[a]
+            part = 0.0
+            for b in range(differences.indptr[t], differences.indptr[t + 1]):
+                part += np.float64(row[differences.indices[b]]) * np.float64(differences.data[b])
+            out[t] += np.float64(data[a]) * part
+    return out
+
+
+@compiled
+def sparse_move(M, anchors, differences, weight):
+    """M += sum_t weight_t p_t v_t^T; arguments as in `sparse_values`."""
+    data, triplets, begin = anchors.data, anchors.indices, anchors.indptr
+    whole = np.empty(M.shape[1], M.dtype)
+    for r in range(M.shape[0]):
+        row, many = M[r], begin[r + 1] - begin[r] >= WHOLE
+        if many:
+            whole[:] = row
+            row = whole
+        for a in range(begin[r], begin[r + 1]):
+            t = triplets[a]
+            if weight[t] == 0.0:
+                continue
+            x = weight[t] * np.float64(data[a])
+            for b in range(differences.indptr[t], differences.indptr[t + 1]):
+                row[differences.indices[b]] += x * differences.data[b]
+        if many:
+            M[r] = whole
+
+
+@compiled
+def sparse_sweep(triplets, values, points, begins, kernel, rule, out, scale=None):
+    """Steps of a block without classes: fills tau, gaps and weight; returns (sum of hinge losses, updates).
+
+    values : p^T U v at the start of the block.  points : CSR rows p and v of the triplets.  begins : for each feature,
+    where the list of the p, and of the v, that have it begins; the lists grow by the triplets that take a step.
+    """
+    (p, v), (p_begin, v_begin), (tau, gaps, weight) = points, begins, out
+    n, f2, loss, updates = values.shape[0], np.float64(p.factor) * np.float64(p.factor), 0.0, 0
+    p_end, v_end = p_begin.copy(), v_begin.copy()
+    p_steps, v_steps = np.empty(p.data.shape[0], np.int32), np.empty(v.data.shape[0], np.int32)
+    p_data, v_data = np.empty(p.data.shape[0], p.data.dtype), np.empty(v.data.shape[0], v.data.dtype)
+    steps, p_inner, v_inner = np.empty(n), np.zeros(n), np.zeros(n)
+    for t in range(n):
+        _inner_products(p, t, p_begin, p_end, p_steps, p_data, p_inner)
+        _inner_products(v, t, v_begin, v_end, v_steps, v_data, v_inner)
+        value = values[t]
+        for s in range(updates):
+            value += steps[s] * p_inner[s] * v_inner[s]
+            p_inner[s] = 0.0
+            v_inner[s] = 0.0
+        norm = squared_norm(kernel, -1, -1, triplets.norms[t], 0.0, 0.0)
+        weighs = 1.0 if scale is None else scale[t]
+        gaps[t], tau[t], step = take(rule, triplets.margins[t], triplets.C[t], norm, -f2 * kernel.lam * value, weighs)
+        loss += max(gaps[t], 0.0)
+        weight[t] = kernel.lam * step * f2
+        if step == 0.0:
+            continue
+        steps[updates] = weight[t]
+        _enter(p, t, updates, p_end, p_steps, p_data)
+        _enter(v, t, updates, v_end, v_steps, v_data)
+        updates += 1
+    return loss, updates
+
+
+@compiled
+def _inner_products(rows, t, begin, end, steps, data, out):
+    """out_s += <x_t, x_s> of row t and those that lists by feature hold."""
+    for a in range(rows.indptr[t], rows.indptr[t + 1]):
+        c, x = rows.indices[a], np.float64(rows.data[a])
+        for e in range(begin[c], end[c]):
+            out[steps[e]] += x * np.float64(data[e])
+
+
+@compiled
+def _enter(rows, t, number, end, steps, data):
+    """Put row t into the lists of its features, as this number."""
+    for a in range(rows.indptr[t], rows.indptr[t + 1]):
+        c = rows.indices[a]
+        steps[end[c]] = number
+        data[end[c]] = rows.data[a]
+        end[c] += 1

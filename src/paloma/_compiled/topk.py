@@ -4,7 +4,6 @@ import numpy as np
 
 from .jit import compiled, inlined
 
-
 # Items that are compared at once with a query's worst neighbor so far; most stretches hold none that is nearer.
 STRETCH = 32
 
@@ -94,3 +93,23 @@ def nearest_members(X, anchors, members, starts, sizes, out):
                 total += (x[s] - y[s]) * (x[s] - y[s])
             if total < best[k - 1]:
                 _insert(best, out[r], total, i)
+
+
+@compiled
+def nearest_mixed(tables, points, best, ids):
+    """The k smallest values (1 - s) a + (s - t) b + t c of each query, for every point (s, t) of a grid.
+
+    tables : (3, n_queries, n_items), the values a, b and c; infinite where an item does not count.
+    best, ids : (n_points, n_queries, k), filled sorted; of equal values the item of the lower number comes first.
+    """
+    k = best.shape[2]
+    for p in range(points.shape[0]):
+        first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
+        for q in range(tables.shape[1]):
+            near, rows = best[p, q], ids[p, q]
+            near[:] = np.inf
+            for i in range(tables.shape[2]):
+                value = first * tables[0, q, i] + second * tables[1, q, i] + third * tables[2, q, i]
+                if not value < near[k - 1]:
+                    continue
+                _insert(near, rows, value, i)

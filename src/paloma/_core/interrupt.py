@@ -33,13 +33,15 @@ def whole_calls() -> Iterator[None]:
         yield
         return
     hold = _Hold()
-    _current.append(hold)
     try:
+        _current.append(hold)
         signal.signal(signal.SIGINT, hold.receive)
         yield
     finally:
+        hold.learning = True  # so that nothing is raised before the handler is back
         signal.signal(signal.SIGINT, handler)
-        _current.remove(hold)
+        if hold in _current:
+            _current.remove(hold)
     if hold.received:
         raise KeyboardInterrupt
 

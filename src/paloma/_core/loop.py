@@ -78,18 +78,18 @@ def learn(
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
     learn_block, size = space.plan(choice, stream, block)
-    unbroken = averaging is not None and isinstance(learn_block, Unbroken) and not choice.psd.every
-    rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging and not unbroken else 0) if n]
+    unbroken = learn_block if isinstance(learn_block, Unbroken) and averaging and not choice.psd.every else None
+    rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging and unbroken is None else 0) if n]
     tally, begin = Tally(), perf_counter()
     for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
-        if unbroken:
-            loss, updates = learn_block(start, stop, _due(averaging, seen + start, seen + stop))
-        else:
+        if unbroken is None:
             loss, updates = learn_block(start, stop)
+        else:
+            loss, updates = unbroken(start, stop, _due(averaging, seen + start, seen + stop))
         tally.add(stop - start, loss, updates)
         if choice.psd.every and (seen + stop) % choice.psd.every == 0:
             space.project()
-        if averaging and not unbroken and (seen + stop) % AVERAGE_EVERY == 0:
+        if averaging and unbroken is None and (seen + stop) % AVERAGE_EVERY == 0:
             space.average(averaging(seen + stop))
         begin = report(stop - start, loss, updates, begin)
         if advance:

@@ -67,7 +67,7 @@ class Solved:
     """
 
     def __init__(self, matrix: Array) -> None:
-        self.matrix = self.projected = matrix
+        self.matrix = self.projected = matrix = matrix.copy()  # learning moves matrices in place
         typical = float(np.trace(matrix)) / len(matrix)
         for share in DISTANCES:
             if typical > 0.0 and _definite(matrix, share * typical):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -33,6 +32,8 @@ class Regions:
         self.soft, self.spread, self.count = soft, 0.0, 0
         self.given = callable(how) or (not isinstance(how, int | np.integer) and _is_fitted(how))
         if isinstance(how, int | np.integer):
+            from sklearn.cluster import MiniBatchKMeans  # loads slowly, and few need it
+
             how = MiniBatchKMeans(int(how), random_state=seed, n_init=3, batch_size=1024)
         self.clusters = how if self.given else clone(how)
         self.ready = self.given

@@ -17,6 +17,8 @@ from .._typing import Array, Rows
 from .choice import Choice
 from .stream import Stream, Tally
 
+# Pairs of a block of learning, about: what one product takes on a side.
+PAIRS = 512
 # Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
 AVERAGE_EVERY = 1024
 # Weight of later iterates in the average: eta of polynomial-decay averaging (Shamir & Zhang 2013).
@@ -225,6 +227,13 @@ class Space(ABC):
         """The same with more features, which were 0 so far; refused unless a representation says how."""
         raise ValueError("This learner has a fixed number of features; LODML and LOSL, for example, accept new ones.")
 
+    def adopt(self, blend: float) -> None:
+        """Go on from the averaged iterates, moved this far toward the last ones, and average anew from there; refused
+        unless a representation says how."""
+        raise ValueError(
+            "This learner cannot go on from its averaged iterates: learn the statement with partial_fit(triplets=...)."
+        )
+
     @abstractmethod
     def fork(self, counts: Counts) -> Self:
         """A copy that learns a shard of the data from here on."""
@@ -260,12 +269,18 @@ class Representation(ABC):
     linear : a step adds pair features to matrices in the space of X; then pairs are triplets with a null candidate, and
         rows may belong to regions.
     decays : what it holds can decay, so that learning may forget.
+    guarded : whether `fit` judges by default how far to follow what was learned (theory 22).
+    light : a read-out costs little beside learning, so that streams are judged as they grow.
+    whitening : the form of the scale that suits it for distances: "full", "diagonal" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
     """
 
     linear: ClassVar[bool]
     decays: ClassVar[bool]
+    guarded: ClassVar[bool]
+    light: ClassVar[bool]
+    whitening: ClassVar[str]
 
     @property
     @abstractmethod

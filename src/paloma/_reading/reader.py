@@ -11,11 +11,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .. import _validation as check
 from .._core.locality import SHARED, UNSEEN, Labels
 from .._core.measure import Measure
 from .._core.regions import Regions
+from .._rows import contents, stacked
 from .._search.voting import majority
 from .._typing import Array
 from .vectors import Balance, augmented_items, augmented_queries, extra_columns
@@ -147,13 +149,40 @@ class Reader:
         return float((positive > negative).mean()) if len(triplets) else 0.0
 
     def accuracy(self, rows: Any, y: Any, k: int = 3) -> float:
+        """Accuracy of k-NN among the rows that the learner remembers, or if only training rows are candidates, among
+        those; a row that is one of them is not its own neighbor. Rows of classes never met vote for each other."""
+        labels = check.check_labels(self.owner, y, rows.shape[0])
+        if self.training is not None:
+            return self._accuracy_among(*self.training, rows, labels, k)
+        kept, codes = self.remembered()
+        if len(codes) < 2:
+            raise ValueError(
+                f"{self.who}.score: the learner remembers {len(codes)} labeled rows that could vote, because it "
+                "learned without labels or on shards. Use leave_one_out_score(X, y), triplet_score, or "
+                "MetricKNeighborsClassifier(learner).fit(X, y)."
+            )
+        rows, numbers = check.of_kind(rows, sp.issparse(kept)), {row: i for i, row in enumerate(contents(kept))}
+        own = np.array([numbers.get(row, -1) for row in contents(rows)], np.int64)
+        wanted = self.codes(labels, len(labels))
+        new = np.flatnonzero(wanted == UNSEEN)
+        if len(new):
+            places = np.concatenate([self.places(kept, codes), self.places(rows[new], wanted[new])])
+            own[new] = len(codes) + np.arange(len(new))
+            wanted[new] = len(self.labels) + np.unique(labels[new], return_inverse=True)[1]
+            kept, codes = stacked([kept, rows[new]]), np.concatenate([codes, wanted[new]])
+        else:
+            places = self.places(kept, codes)
+        _, ids = self.items(kept, places).search(rows, min(k, len(codes) - 1), own=own)
+        return float((majority(codes[ids]) == wanted).mean())
+
+    def leave_one_out(self, rows: Any, y: Any, k: int = 3) -> float:
         """Accuracy of leave-one-out k-NN among these rows; or, if only training rows are candidates, among those."""
         labels = check.check_labels(self.owner, y, rows.shape[0])
         if self.training is not None:
             return self._accuracy_among(*self.training, rows, labels, k)
         n = rows.shape[0]
         if n < 2:
-            raise ValueError(f"{self.who}.score needs at least 2 rows, got {n}.")
+            raise ValueError(f"{self.who}.leave_one_out_score needs at least 2 rows, got {n}.")
         items = self.items(rows, self.candidates(rows, labels))
         numbers = np.unique(labels, return_inverse=True)[1]
         _, ids = items.search(rows, min(k, n - 1), own=np.arange(n))

@@ -94,6 +94,10 @@ class Balance:
         balanced = (vectors - center) / spread
         return cls(center, spread, float(np.square(balanced).sum(axis=1).max(initial=0.0)) * 1.05)
 
+    def n_beyond(self, vectors: Array) -> int:
+        """How many item vectors are longer than Phi allows."""
+        return int((np.square((vectors - self.center) / self.spread).sum(axis=1) > self.phi).sum())
+
     def items(self, vectors: Array) -> Array:
         """Balanced item vectors; one longer than Phi allows is cut off at 0 in the last column."""
         balanced = (vectors - self.center) / self.spread

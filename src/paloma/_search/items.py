@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from .._compiled.scratch import Scratch
 from .._rows import squared_norms
+from .._threads import sharing
 from .._typing import Array
-from .tiles import ITEM_TILE, Factors, Items, certified, nearest, product_of
+from .tiles import ITEM_TILE, QUERY_TILE, Factors, Items, certified, nearest, product_of
 
 
 class Metric(Protocol):
@@ -42,7 +43,13 @@ class LocalItems:
         if metric.symmetric and not sp.issparse(X):
             self.center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         codes = metric.resolve(codes)
-        self._hold(X, codes, *self._map(X, codes))
+        with self._sharing(X):
+            self._hold(X, codes, *self._map(X, codes))
+
+    @staticmethod
+    def _sharing(Q: Any) -> Any:
+        """The threads that a tile of products with these rows is worth."""
+        return sharing(min(Q.shape[0], QUERY_TILE), ITEM_TILE, Q.shape[1])
 
     def _map(self, X: Any, codes: Array) -> tuple[Factors, Array]:
         mapped, constants = self.metric.item_side(self._centered(X), codes)
@@ -120,12 +127,14 @@ class LocalItems:
             found = nearest(lambda tile: rows[tile], rows.shape[0], replace(self.items, table=table), reach, own=mine)
             return *found, self._rounding(rows, np.concatenate(forms))
 
-        return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
+        with self._sharing(Q):
+            return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
 
     def candidates(self, Q: Any, n: int) -> Array:
         """Numbers of the n nearest items of each query, up to rounding."""
         rows = self._centered(self._like_items(Q))
-        return nearest(lambda tile: rows[tile], rows.shape[0], self.items, n)[1]
+        with self._sharing(rows):
+            return nearest(lambda tile: rows[tile], rows.shape[0], self.items, n)[1]
 
     def _rounding(self, rows: Any, forms: Array) -> Array:
         """Bound on the rounding error of the expanded values of each query; `forms` are those of the table."""
@@ -148,12 +157,21 @@ class LocalItems:
             left = right = left - right
         return self.metric.values(left, right, self.codes[ids])
 
+    def rough_values(self, Q: Any) -> Array:
+        """(n_queries, n_items) values as the product gives them: those that nearly cancel are off by rounding."""
+        rows, items = self._centered(self._like_items(Q)), self.items
+        values = items.alpha * product_of(self._sides(rows), self.mapped, Scratch())
+        values = values + items.table(rows)[:, items.classes] if self.metric.symmetric else values
+        values += items.constants
+        return values
+
     def all_values(self, Q: Any) -> Array:
         """(n_queries, n_items) values; those that nearly canceled are formed again directly."""
         Q = self._like_items(Q)
         rows, items = self._centered(Q), self.items
         forms = items.table(rows)[:, items.classes]
-        product = product_of(self._sides(rows), self.mapped, Scratch())
+        with self._sharing(rows):
+            product = product_of(self._sides(rows), self.mapped, Scratch())
         values = items.alpha * product + forms + items.constants
         if self.metric.symmetric:
             canceled = 1e-6 if values.dtype == product.dtype else 1e-3

@@ -10,11 +10,13 @@ the votes that the true class gets. The strength is the mean of all points that 
 half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
 """
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .._compiled.topk import nearest_mixed
 from .._core.locality import SHARED, UNSEEN
 from .._search.voting import vote_weights
 from .._typing import Array, Rows
@@ -26,19 +28,22 @@ STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
 # Rows that are judged by `fit`, cut in two halves: each is judged by a metric that the other one taught. So many rows,
-# these among them, may be their neighbors.
-MAX_ROWS, MAX_CANDIDATES = 800, 2000
+# these among them, may be their neighbors. With many classes, so many of each: halves must be able to learn them.
+MAX_ROWS, MAX_CANDIDATES = 800, 1000
+ROWS_PER_CLASS = 20
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
+# A stream is judged by as many of the rows that it keeps, each among the others, whenever it has seen GROWTH times as
+# many triplets; n judged rows count n / (n + PRIOR). They were learned from, hence the larger tolerance.
+GROWTH = 1.5
+PRIOR = 50.0
 N_NEIGHBORS = 10
 # Standard errors by which a point may be behind the best one and still take part.
-TOLERANCE = 0.5
+TOLERANCE, STREAM_TOLERANCE = 0.5, 1.0
 # A true class without a vote counts as if it had this share.
 LEAST_SHARE = 0.05
-# Neighbors under each of the three metrics among which a mixed one looks for its own.
-N_SHORT = 20
-QUERY_TILE = 128
+QUERY_TILE = 256
 
 
 def points_of(is_local: bool) -> Array:
@@ -48,10 +53,27 @@ def points_of(is_local: bool) -> Array:
 
 def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
     """Labeled rows at random, and for each its half, 0 or 1, or -1; None if a half has fewer than 2 classes."""
-    chosen = rng.permutation(np.flatnonzero(codes >= 0))[:MAX_CANDIDATES]
-    half = np.where(np.arange(len(chosen)) < MAX_ROWS, np.arange(len(chosen)) % 2, -1)
+    known = np.flatnonzero(codes >= 0)
+    most = max(MAX_ROWS, ROWS_PER_CLASS * len(np.unique(codes[known])))
+    chosen = rng.permutation(known)[: max(MAX_CANDIDATES, most)]
+    half = np.where(np.arange(len(chosen)) < most, np.arange(len(chosen)) % 2, -1)
     enough = all(len(np.unique(codes[chosen[half == part]])) > 1 for part in (0, 1))
     return (chosen, half) if enough else None
+
+
+def due(before: int, after: int) -> bool:
+    """Whether a stream that has seen so many triplets is to be judged: at about every power of GROWTH."""
+    return after > 0 and (before == 0 or int(np.log(before) / np.log(GROWTH)) < int(np.log(after) / np.log(GROWTH)))
+
+
+def spaced(codes: Array) -> tuple[Array, Array]:
+    """Labeled rows of a stream, and which of them are judged, both evenly spaced: no randomness is used up."""
+    chosen = _evenly(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
+    return chosen, _evenly(np.arange(len(chosen)), MAX_ROWS)
+
+
+def _evenly(numbers: Array, most: int) -> Array:
+    return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), most)).astype(np.intp)]
 
 
 def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
@@ -63,57 +85,46 @@ def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: A
     kinds = metrics[-1].resolve(places)
     if kinds.ndim == 1:
         kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
-    items, found = [metric.items(X, kinds) for metric in metrics], []
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
+        items = [metric.items(X, kinds) for metric in metrics]
+    items += items[-1:] * (len(CORNERS) - len(items))
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        tables = [each.all_values(X[part]) for each in items]
-        for table in tables:
-            table[np.arange(len(part)), part] = np.inf
-        values, ids = shortlist(tables)
-        values += values[-1:] * (len(CORNERS) - len(values))
-        found.append(scores(values, codes[ids] == codes[part][:, None], points, metrics[0].symmetric))
+        tables = np.stack([each.rough_values(X[part]) for each in items])
+        tables[:, np.arange(len(part)), part] = np.inf
+        found.append(scores(tables, codes, codes[part], points, metrics[0].symmetric))
     return np.concatenate(found, axis=1)
 
 
-def shortlist(tables: Sequence[Array], n_short: int = N_SHORT) -> tuple[list[Array], Array]:
-    """Candidates near under any of the tables (n_queries, n_items), small is near: their values in each, their numbers.
-
-    A candidate found twice stands once; the other place has the value infinity.
-    """
-    k = min(n_short, tables[0].shape[1])
-    ids = np.sort(np.concatenate([np.argpartition(t, k - 1, axis=1)[:, :k] for t in tables], axis=1), axis=1)
-    again = np.zeros(ids.shape, bool)
-    again[:, 1:] = ids[:, 1:] == ids[:, :-1]
-    values = [np.where(again, np.inf, np.take_along_axis(t, ids, 1).astype(np.float64)) for t in tables]
-    return values, ids
-
-
-def scores(values: Sequence[Array], alike: Array, points: Array, is_distance: bool, k: int = N_NEIGHBORS) -> Array:
+def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance: bool) -> Array:
     """Log share of the votes for the true class, (n_points, n_queries).
 
-    values : of candidates under start, shared and local metrics, (n_queries, n_candidates) each. alike : whether a
-    candidate is of the query's class. Negative squared distances count as 0.
+    tables : (3, n_queries, n_items), the values under start, shared and local metrics; infinite where an item has no
+    vote. Negative squared distances count as 0. codes, truth : classes of the items, and of the queries.
     """
-    found = np.isfinite(values[0])
-    k = min(k, int(found.sum(axis=1).min()))
-    start, shared, local = (np.where(found, np.maximum(v, 0.0) if is_distance else v, 0.0) for v in values)
-    out = np.empty((len(points), len(start)))
-    for number, (s, t) in enumerate(points):
-        mixed = np.where(found, (1.0 - s) * start + (s - t) * shared + t * local, np.inf)
-        near = np.argpartition(mixed, k - 1, axis=1)[:, :k]
-        order = np.argsort(np.take_along_axis(mixed, near, 1), axis=1, kind="stable")
-        near = np.take_along_axis(near, order, 1)
-        weight = vote_weights("soft", np.take_along_axis(mixed, near, 1), is_distance)
-        share = (weight * np.take_along_axis(alike, near, 1)).sum(axis=1) / weight.sum(axis=1)
-        out[number] = np.log(share + LEAST_SHARE)
-    return out
+    tables = np.ascontiguousarray(np.maximum(tables, 0.0) if is_distance else tables, np.float64)
+    k = min(N_NEIGHBORS, int(np.isfinite(tables[0]).sum(axis=1).min()))
+    shape = len(points), len(truth), k
+    best, ids = np.empty(shape), np.empty(shape, np.int64)
+    nearest_mixed(tables, points, best, ids)
+    weight = vote_weights("soft", best.reshape(-1, k), is_distance).reshape(shape)
+    share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=2)
+    return np.log(share + LEAST_SHARE)
 
 
-def strength(found: Array, points: Array) -> Strength:
+def shrunk(strength: Strength, n: int) -> Strength:
+    """No evidence, no strength: (s, t) after n judged rows of a stream."""
+    share = n / (n + PRIOR)
+    return share * strength[0], share * strength[1]
+
+
+def strength(found: Array, points: Array, tolerance: float = TOLERANCE) -> Strength:
     """(s, t): the mean of the points level with the best one; found is (n_points, n_queries)."""
     means = found.mean(axis=1)
     best = int(means.argmax())
     error = (found[best] - found).std(axis=1) / np.sqrt(found.shape[1])
-    level = means[best] - means <= TOLERANCE * error
+    level = means[best] - means <= tolerance * error
     s, t = points[level].mean(axis=0)
     return float(s), float(t)

@@ -35,10 +35,12 @@ class Checked:
 
 def checked(
     learner: Any, settings: Settings, space: Space | None, X: Any, y: Any, triplets: Any, pairs: Any, targets: Any,
-    weight: Any,
+    weight: Any, groups: Any = None,
 ) -> Checked:  # fmt: skip
     """Check the arguments of `fit` and `partial_fit`; without a space, this call fixes the number of features."""
     who, reset = settings.who, space is None
+    if groups is not None:
+        _check_groups(settings, y, triplets is None and pairs is None)
     if triplets is not None and pairs is not None:
         raise ValueError(f"{who}: pass either triplets or pairs in one call, not both.")
     if pairs is not None:
@@ -74,9 +76,37 @@ def checked(
         check.check_magnitude(who, X, 1.0)
     if given is None and not settings.space.pairwise:
         check.check_minable(who, X)
+    if groups is not None:
+        groups = check.check_labels(learner, groups, len(given), "triplets or pairs")
+        check.check_marker(learner, settings.unlabeled, groups)
+        X, y, given = by_group(X, given, groups)
+        triplets, pairs = (given, None) if pairs is None else (None, given)
     if space is not None:
         space.check_rows(who, X)
     return Checked(X, y, triplets, pairs, targets, weight)
+
+
+def _check_groups(settings: Settings, y: Any, rows_alone: bool) -> None:
+    """Refuse groups where something else decides the metric of a pair."""
+    who = settings.who
+    if rows_alone:
+        raise ValueError(f"{who}: groups say who gave each triplet or pair; rows have none. Pass triplets or pairs.")
+    if y is not None:
+        raise ValueError(f"{who}: pass either y or groups: a metric belongs to a class or to a group, not to both.")
+    if settings.regions is not None or not settings.space.linear or not settings.choice.locality.is_local:
+        raise ValueError(f"{who}: groups need a learner with lam < 1 and without regions or kernels, such as LODML.")
+
+
+def by_group(X: Any, given: Array, groups: Array) -> tuple[Any, Array, Array]:
+    """Rows as each group sees them, the group of each, and what is given in their numbers (theory 24).
+
+    Both sides of a triplet belong to the group that gave it, so its group is the class of all its rows, and a row that
+    several groups speak of counts as one row for each of them.
+    """
+    names, codes = np.unique(groups, return_inverse=True)
+    seen, numbers = np.unique(given * len(names) + codes[:, None], return_inverse=True)
+    rows, owner = np.divmod(seen, len(names)) if len(names) else (seen, seen)
+    return X[rows], names[owner], numbers.reshape(given.shape)
 
 
 def _classes_of_points(who: str, y: Any, numbers: Array) -> Array:

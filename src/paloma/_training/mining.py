@@ -89,16 +89,17 @@ def mine(
     n_impostors: int = 10,
     impostor_margin: float = 0.1,
     anchors: Array | None = None,
-    least: int = 0,
+    least: int | None = None,
 ) -> Mined:
     """Target neighbors times impostors (theory 12), for the rows `anchors` (default: all).
 
     Targets are the nearest rows of the anchor's class. An impostor is a row of another class with
     |x_i - x_l|^2 <= |x_i - x_t|^2 + margin * s, t the farthest target and s the mean squared distance of two rows;
     the nearest `n_impostors` are kept, and every target of the anchor is paired with every one of them. The nearest
-    `least` rows of other classes are impostors however far they are; 0 is the paper's rule.
+    `least` rows of other classes (default: n_targets) are impostors however far they are; 0 is the paper's rule.
     """
-    return near(X, codes, n_targets, n_impostors, impostor_margin, anchors, least).mined()
+    least = n_targets if least is None else least
+    return near(X, codes, n_targets, n_impostors, impostor_margin, least, anchors).mined()
 
 
 @dataclass
@@ -124,8 +125,8 @@ class Near:
 
 
 def near(
-    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, anchors: Array | None = None,
-    least: int = 0,
+    X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, least: int,
+    anchors: Array | None = None,
 ) -> Near:  # fmt: skip
     """The neighbors that `mine` pairs."""
     n, everyone = X.shape[0], anchors is None
@@ -140,14 +141,26 @@ def near(
             lambda part: minus(X[anchors[part]], center),
             len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
         )[1]  # fmt: skip
-    targets = by_class(X, codes, anchors, min(n_targets + SPARE[0], n), center)
-    targets, reaches = closest(X, anchors, targets, n_targets)
+    targets, reaches = _targets(X, codes, n_targets, anchors, center)
     impostors, distances = closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if center is None else 0.0))
     return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread, least))
 
 
-def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float, least: int = 0) -> Array:
+def target_pairs(X: Any, codes: Array, n_targets: int, anchors: Array | None = None) -> Array:
+    """(row, target) for each of the `anchors` (default: all rows) and its nearest rows of the same class."""
+    anchors = np.arange(X.shape[0]) if anchors is None else anchors
+    targets = _targets(X, codes, n_targets, anchors, center_of(X))[0]
+    pairs = np.stack([np.broadcast_to(anchors[:, None], targets.shape), targets], axis=2)
+    return pairs[targets >= 0]
+
+
+def _targets(X: Any, codes: Array, n_targets: int, anchors: Array, center: Array | None) -> tuple[Array, Array]:
+    found = by_class(X, codes, anchors, min(n_targets + SPARE[0], X.shape[0]), center)
+    return closest(X, anchors, found, n_targets)
+
+
+def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float, least: int) -> Array:
     """Impostors no farther than the farthest target and `slack`, and the nearest `least`; -1 for the others.
 
     The nearest ones matter even if they are far: an anchor without impostors could never resist what others do to the
@@ -162,11 +175,11 @@ def within(impostors: Array, distances: Array, targets: Array, reaches: Array, s
 def mine_by(
     distances: Callable[[Array], Array],
     codes: Array,
-    n_targets: int = 3,
-    n_impostors: int = 10,
-    impostor_margin: float = 0.1,
+    n_targets: int,
+    n_impostors: int,
+    impostor_margin: float,
+    least: int,
     anchors: Array | None = None,
-    least: int = 0,
 ) -> Mined:
     """`mine` under any squared distances; `distances(rows)` gives those of a few rows to all rows."""
     anchors, total, found = np.arange(len(codes)) if anchors is None else anchors, 0.0, []

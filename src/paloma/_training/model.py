@@ -1,5 +1,6 @@
 """What learning changes: the one object behind a fitted learner."""
 
+import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._core.choice import Choice
 from .._core.interrupt import learning_begins
@@ -97,9 +99,13 @@ class Model:
 
     def corners(self, settings: Settings) -> list[Any]:
         """What the guard judges: the metrics of whitened rows at the start, shared and local."""
-        cone, blend = self._cone(settings), self._blend(settings.averaging is not False)
+        cone, blend = self._cone(settings), self.blend(settings)
         corners = CORNERS if settings.choice.locality.is_local else CORNERS[:2]
         return [self.space.readout(settings.choice, self.counts, cone, blend, corner) for corner in corners]
+
+    def blend(self, settings: Settings) -> float:
+        """How far the averaged iterates are moved toward the last ones in a read-out."""
+        return self._blend(settings.averaging is not False)
 
     def _blend(self, averaged: bool) -> float:
         return self.counts.blend() if averaged and self.counts.n_means else 1.0
@@ -111,6 +117,15 @@ class Model:
         if settings.project != "auto":
             return settings.project
         return "effective" if self.from_labels else "components"
+
+    def token(self, settings: Settings) -> str:
+        """A digest of everything that the read-out depends on."""
+        choice, regions = settings.choice, None if self.regions is None else self.regions.count
+        how = (choice.psd.word, choice.locality.lam, settings.averaging is not False, self._cone(settings), regions)
+        digest = hashlib.sha256()
+        _feed(digest, (how, self.counts.seen, self.counts.n_means, self.strength, self.labels.labels.tolist()))
+        _feed(digest, {"scale": self.scale, "whitener": self.whitener, "space": self.space.saved()})
+        return digest.hexdigest()[:16]
 
     def reader(self, settings: Settings, owner: Any) -> Reader:
         """What reads this model as it is now; `owner` is the estimator, which checks rows."""
@@ -141,3 +156,23 @@ class Model:
         out.whitener = None if self.whitener is None else widened(self.whitener, d)
         out.metric = out.balance = None
         return out
+
+
+def _feed(digest: Any, state: Any) -> None:
+    """Add a state, as `Space.saved` gives it, to a digest."""
+    if isinstance(state, dict):
+        for name in sorted(state):
+            digest.update(name.encode())
+            _feed(digest, state[name])
+    elif isinstance(state, list | tuple):
+        for part in state:
+            _feed(digest, part)
+    elif sp.issparse(state):
+        rows = sp.csr_matrix(state, copy=True)
+        rows.sum_duplicates()
+        _feed(digest, (*rows.shape, rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)))
+    elif isinstance(state, np.ndarray) and state.dtype != object:
+        digest.update(repr((state.dtype.str, state.shape)).encode())
+        digest.update(np.ascontiguousarray(state).data)
+    else:
+        digest.update(repr(state.item() if isinstance(state, np.generic) else state).encode())

@@ -50,10 +50,10 @@ class Found:
         )
         return cls(targets, impostors)
 
-    def near(self, numbers: Array, slack: float) -> Near:
+    def near(self, numbers: Array, slack: float, least: int) -> Near:
         """The neighbors that `paloma.triplets.mine` pairs, by their numbers in the whole data."""
         (reaches, targets), (distances, impostors) = self.targets, self.impostors
-        return Near(numbers, targets, within(impostors, distances, targets, reaches, slack))
+        return Near(numbers, targets, within(impostors, distances, targets, reaches, slack, least))
 
 
 def meet(found: Found, own: Partition, other: Partition, center: Array | None) -> Found:

@@ -10,10 +10,14 @@ from sklearn.utils import check_random_state
 from .._core.choice import Choice
 from .._core.locality import FREE, Labels
 from .._core.space import Representation
+from .._threads import sharing
 from .._typing import Array, Rows
-from .mining import Mined, Near, in_blocks, mine_by, near
+from .mining import Mined, Near, in_blocks, mine_by, near, target_pairs
 from .semi import Semi
-from .whitening import whitener_of
+from .whitening import MAX_FULL, whitener_of
+
+# Rows that one product of mining or whitening takes on a side, or more.
+TILE = 1024
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class Settings:
     balanced: bool
     pair_threshold: float | str
     block_size: int | str
+    n_jobs: int | None
     random_state: Any
     verbose: int
 
@@ -80,11 +85,25 @@ class Settings:
         sparse = sp.issparse(X)
         if self.scale == "full" and sparse:
             raise ValueError(f"{self.who}: scale='full' would fill sparse rows; use 'diagonal', 'scalar' or 'auto'.")
-        return "scalar" if self.scale in ("auto", None) else self.scale
+        if self.scale != "auto":
+            return self.scale or "scalar"
+        form = self.space.whitening if self.choice.measure.is_distance else "scalar"
+        return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
 
-    def whitener(self, X: Rows, triplets: Array | None) -> Array | None:
-        """What X is multiplied by before it is scaled, from the first triplets; None: nothing."""
-        return None if triplets is None else whitener_of(self.form(X), X, triplets[:, :2])
+    def whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+        """What X is multiplied by before it is scaled, from pairs (or triplets) that begin with near rows."""
+        if pairs is None:
+            return None
+        with sharing(TILE, X.shape[1], X.shape[1]):
+            return whitener_of(self.form(X), X, pairs[:, :2])
+
+    def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
+        """Labeled rows, or `anchors` among them, and their targets: what the whitener looks at; None: it does not."""
+        if self.form(X) == "scalar":
+            return None
+        known = np.flatnonzero(codes >= 0)
+        inside = None if anchors is None else np.searchsorted(known, anchors)
+        return known[target_pairs(self.mining_rows(X[known]), codes[known], self.n_targets, inside)]
 
     def scale_of(self, X: Rows, triplets: Array | None) -> Any:
         """What whitened rows are divided by; None as long as there are no triplets to tell."""
@@ -105,33 +124,32 @@ class Settings:
         """Whether labeled rows are too many to compare all with all, so that `fit` mines and learns by blocks."""
         return in_blocks(codes) and not self.space.pairwise
 
+    @property
+    def _sizes(self) -> tuple[int, int, float, int]:
+        return self.n_targets, self.n_impostors, self.impostor_margin, self.least_impostors
+
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Any = None) -> Mined:
         """Triplets from labels in mining rows; rows without a label take no part."""
+        with sharing(TILE, TILE, X.shape[1]):
+            return self._mined(X, codes, anchors, space)
+
+    def _mined(self, X: Rows, codes: Array, anchors: Array | None, space: Any) -> Mined:
         known = np.flatnonzero(codes >= 0)
         distances = self.space.mining_distances(X, known, space)
         if distances is None:
             return self.near(X, codes, anchors).mined()
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        mined = mine_by(
-            distances,
-            codes[known],
-            self.n_targets,
-            self.n_impostors,
-            self.impostor_margin,
-            inside,
-            self.least_impostors,
-        )
+        mined = mine_by(distances, codes[known], *self._sizes, inside)
         mined.triplets = known[mined.triplets]
         return mined
 
     def near(self, X: Rows, codes: Array, anchors: Array | None = None) -> Near:
         """Targets and impostors of the labeled rows, or of `anchors` among them."""
-        sizes = (self.n_targets, self.n_impostors, self.impostor_margin)
         known = np.flatnonzero(codes >= 0)
         if len(known) == len(codes):
-            return near(X, codes, *sizes, anchors, self.least_impostors)
+            return near(X, codes, *self._sizes, anchors)
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        return near(X[known], codes[known], *sizes, inside, self.least_impostors).renumbered(known)
+        return near(X[known], codes[known], *self._sizes, inside).renumbered(known)
 
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""

@@ -1,6 +1,8 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
+import warnings
 from collections import Counter
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,13 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _validation as check
+from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import Beginning
+from .._core.space import PAIRS, Beginning, Pass
+from .._core.step import Step
 from .._core.stream import Stream, Tally
-from .._progress import progress
+from .._progress import progress, reporting
 from .._reading.whitened import whitened
 from .._rows import stacked
+from .._threads import sharing
 from .._typing import Array, Rows
 from . import guard
 from .input import Checked
@@ -27,6 +32,8 @@ from .whitening import on_whitened
 
 # Class-free triplets are formed around at most this many rows without labels, drawn again each time.
 MAX_FREE_ANCHORS = 4000
+# A statement is to hold with this share of the margin; how often the step for it is doubled and bisected; its bound.
+OBEYED, MAX_TRIALS, BISECTIONS, MAX_C = 0.05, 24, 5, 1e6
 
 
 @dataclass
@@ -46,6 +53,10 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            self._fit(data)
+
+    def _fit(self, data: Checked) -> None:
         settings, old = self.settings, self.model
         labels = Labels() if data.y is None else Labels().extended(settings.labeled(data.y))
         if data.given is None and len(labels) < 2:
@@ -58,12 +69,12 @@ class Trainer:
         X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
         mined, first = None, data.given
         if first is None:
-            mined = settings.mine(settings.mining_rows(X), own, space=old and old.space)
-            first = mined.triplets
-        whitener = settings.whitener(X, data.near if mined is None else first)
-        if mined is not None:
-            if whitener is not None:
-                mined = settings.mine(settings.mining_rows(whitened(X, whitener)), own)
+            self._check_classes(codes)
+        near = data.near if first is not None else settings.near_pairs(X, own)
+        whitener = settings.whitener(X, near)
+        if first is None:
+            rows = settings.mining_rows(whitened(X, whitener))
+            mined = settings.mine(rows, own, space=old and old.space)
             first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
         self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
         self.model.from_labels = mined is not None
@@ -79,8 +90,29 @@ class Trainer:
         if settings.guard and mined is not None:
             self._judge(data.X, codes, rng.spawn(1)[0])
 
+    def _check_classes(self, codes: Array) -> None:
+        """Refuse labels of which no two are equal; warn if hardly any are."""
+        sizes = np.bincount(codes[codes >= 0])
+        n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
+        advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
+        if n_alone == n:
+            raise ValueError(
+                f"{self.settings.who}: no two of the {n} labeled rows have the same label, so there is nothing to "
+                f"learn from. {advice}"
+            )
+        if 2 * n_alone > n:
+            warnings.warn(
+                f"{self.settings.who}: {n_alone:,} of {n:,} labeled rows are alone in their class and teach nothing. "
+                f"{advice}",
+                stacklevel=5,
+            )
+
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            self._partial_fit(data, classes)
+
+    def _partial_fit(self, data: Checked, classes: Any) -> None:
         settings, fresh = self.settings, self.model is None
         labels = Labels() if fresh else self.model.labels
         for y in (classes, data.y):
@@ -99,7 +131,7 @@ class Trainer:
         else:
             inside = whitened(rows, model.whitener)
             settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
-        codes = settings.codes(labels, data.y)
+        codes, before = settings.codes(labels, data.y), model.counts.seen
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
         if data.given is None:
@@ -113,6 +145,9 @@ class Trainer:
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
+        streams = settings.guard and settings.space.light and not model.whole
+        if streams and codes is not None and guard.due(before, model.counts.seen):
+            self._judge_stream(*(model.reservoir.sample(rows) if data.given is None else (rows, codes)))
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 
@@ -228,12 +263,12 @@ class Trainer:
         """
         settings, held, kept, best = self.settings, None, None, -np.inf
         if settings.early_stopping and len(np.unique(first.triplets[:, 0])) > 1:
-            anchors = np.unique(first.triplets[:, 0])
-            learned = self._training_anchors(anchors)
+            mined_first = np.unique(first.triplets[:, 0])
+            learned = self._training_anchors(mined_first)
             held, kept = first.triplets[~np.isin(first.triplets[:, 0], learned)], codes >= 0
-            kept[blocks[0][np.setdiff1d(anchors, learned)]] = False
+            kept[blocks[0][np.setdiff1d(mined_first, learned)]] = False
         n = len(codes)
-        search = f"blocks of {max(map(len, blocks)):,}"
+        search = f"blocks of {n // len(blocks):,}"
         with progress(
             f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n, settings.verbose > 0
         ) as advance:
@@ -344,6 +379,18 @@ class Trainer:
             found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
         model.strength, model.metric = guard.strength(np.concatenate(found, axis=1), points), None
 
+    def _judge_stream(self, X: Rows, codes: Array) -> None:
+        """Let rows that were learned from judge, each among the others: honest enough in a single pass."""
+        settings, model, (chosen, rows) = self.settings, self.model, guard.spaced(codes)
+        if len(np.unique(codes[chosen])) < 2:
+            return
+        X, codes = X[chosen], codes[chosen]
+        inside, places = whitened(X, model.whitener), model.places(X, codes)
+        points = guard.points_of(settings.choice.locality.is_local)
+        found = guard.judged(model.corners(settings), inside, codes, places, rows, points)
+        model.strength = guard.shrunk(guard.strength(found, points, guard.STREAM_TOLERANCE), len(rows))
+        model.metric = None
+
     def _taught(self, X: Rows, codes: Array, places: Array, n_rows: int, rng: np.random.Generator) -> Model:
         """A model of a few whitened rows, with the scale of this one; steps grow so that it moves as far in sum."""
         settings, model = self.settings, self.model
@@ -355,10 +402,77 @@ class Trainer:
         trainer = Trainer(replace(settings, choice=choice), half)
         mined = settings.mine(settings.mining_rows(X), codes)
         trainer._begin_space(X, mined.triplets)
-        for _ in range(guard.N_PASSES):
-            trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
+        with reporting(None):
+            for _ in range(guard.N_PASSES):
+                trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
         half.space.close()
         return half
+
+    # -- one statement -----------------------------------------------------------------------------------------------
+
+    def obey(self, rows: Rows, labels: list[Any], typical: Rows) -> bool:
+        """Learn that rows[0] is nearer to rows[1] than to rows[2] until the read-out says so; False: it does already.
+
+        One step, the smallest that makes the read-out agree with a margin, OBEYED times that of the hinge: the step for
+        this margin itself or, since the p.s.d. and guarded read-out may say less than the raw iterates, for a larger
+        one, found by doubling and bisection. Averaged iterates become the current ones, which a single step would
+        hardly move. If no step is enough, ValueError.
+
+        labels : classes of the second and the third row, None without one.
+        typical : rows that fix the scale of a model that has none yet.
+        """
+        model, settings = self.model, self.settings
+        codes = np.full(3, FREE, np.int32)
+        for k, label in enumerate(labels, 1):
+            if label is not None and label != settings.unlabeled:
+                model.know(model.labels.extended(np.array([label])))
+                codes[k] = model.labels.codes(np.array([label]))[0]
+        if model.scale is None:
+            triplets = model.rng.integers(0, 3 + typical.shape[0], (MAX_FREE_ANCHORS, 3))
+            self._freeze(stacked([rows, typical]), np.vstack([[0, 1, 2], triplets]), None)
+        places, target = model.places(rows, codes), OBEYED * settings.choice.margin
+        lead = self._lead(model, rows, places)
+        if lead >= 0.5 * target:
+            return False
+        model.space.adopt(model.blend(settings))
+        model.counts.n_means, model.metric = 0, None
+        stream = Stream(whitened(rows, model.whitener), np.array([[0, 1, 2]]), places, model.space.factor)
+        low, high, best = -np.inf, target, None
+        for n in range(MAX_TRIALS):
+            trial = self._moved(stream, high)
+            lead = self._lead(trial, rows, places)
+            if lead >= 0.5 * target:
+                best = trial
+                break
+            low, high = high, high + 2.0**n * (target - lead)
+        if best is None:
+            raise ValueError(
+                f"{settings.who}: no single step makes the query nearer to the one item than to the other: it may be "
+                "equal to the second, or the items to each other. Nothing was changed."
+            )
+        for _ in range(BISECTIONS if np.isfinite(low) else 0):
+            trial, middle = self._moved(stream, 0.5 * (low + high)), 0.5 * (low + high)
+            obeyed = self._lead(trial, rows, places) >= 0.5 * target
+            low, high, best = (low, middle, trial) if obeyed else (middle, high, best)
+        self.model = best
+        best.space.close()
+        return True
+
+    def _moved(self, stream: Stream, margin: float) -> Model:
+        """A copy of the model after the step that gives a triplet this margin."""
+        out, settings = deepcopy(self.model), self.settings
+        choice = replace(settings.choice, C=MAX_C, margin=margin, step=Step.parse("pa1", None), forget=0.0)
+        out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(False, out.rng)))
+        out.counts.forget, out.metric, out.balance = settings.choice.forget, None, None
+        return out
+
+    def _lead(self, model: Model, rows: Rows, places: Any) -> float:
+        """By how much the read-out says that rows[0] is nearer to rows[1] than to rows[2]."""
+        reader, kinds = model.reader(self.settings, self.settings.who), places[1:]
+        if model.regions is None:
+            kinds = np.where(kinds == FREE, SHARED, kinds).astype(np.int32)
+        near, far = reader.measure.near(reader.values(rows[[0, 0]], rows[1:], kinds))
+        return float(far - near)
 
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 
@@ -374,20 +488,19 @@ class Trainer:
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
         if len(anchors) and (pool_codes != pool_codes[0]).any():
-            inside = whitened(pool, model.whitener)
-            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            whitener = model.whitener
             if model.scale is None:
-                whitener = settings.whitener(pool, mined.triplets)
-                if whitener is not None:
-                    inside = whitened(pool, whitener)
-                    mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
-                self._freeze(pool, mined.triplets, whitener)
+                whitener = settings.whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
+            inside = whitened(pool, whitener)
+            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            self._freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = settings.averages(given=False, passes=1)
             weight = None if confidence is None else settings.semi.weights(triplets, confidence)
             stream = Stream(inside, triplets, model.places(pool, pool_codes), model.space.factor, weight)
             tally = self._pass(stream, averaging, pool_codes, quiet=settings.quiet(mined, pool_codes, anchors))
+        learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
 

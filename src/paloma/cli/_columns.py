@@ -1,9 +1,13 @@
 """Columns of a table: features and label; and errors that name a row and a column."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import groupby
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .._typing import Array
 
@@ -18,6 +22,10 @@ class Wanted:
     label : name of the label column; `needed` says whether a table must have it.
     features : feature columns of the model, in its order; None: all columns except the label and those of `drop`.
     n_features : number of features of the model, if they have no names.
+    ids : name of the column that holds ids; "": there is none.
+    missing : what becomes of missing values: an "error", "drop" the row, or "keep" them as NaN.
+    skip : how many invalid rows may be skipped. dense : whether sparse rows are made dense.
+    n_missing, n_skipped : rows that were dropped and skipped so far.
     """
 
     label: str = LABEL
@@ -25,6 +33,21 @@ class Wanted:
     features: list[str] | None = None
     drop: tuple[str, ...] = ()
     n_features: int | None = None
+    ids: str = ""
+    missing: str = "error"
+    skip: int = 0
+    dense: bool = False
+    n_missing: int = 0
+    n_skipped: int = 0
+
+    def told(self) -> str:
+        """What was left out so far, in words; "" if nothing was."""
+        parts = []
+        if self.n_missing:
+            parts.append(f"{self.n_missing:,} rows with missing values dropped")
+        if self.n_skipped:
+            parts.append(f"{self.n_skipped:,} invalid rows skipped")
+        return ", ".join(parts)
 
 
 @dataclass
@@ -34,6 +57,7 @@ class Plan:
     names: list[str]
     features: list[int]
     label: int | None
+    ids: int | None = None
 
     @property
     def feature_names(self) -> list[str]:
@@ -53,6 +77,7 @@ class Batch:
     first: int = 1
     weight: Array | None = None
     triplets: bool = False
+    ids: Array | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -76,23 +101,33 @@ def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
     if len(places) < len(names):
         repeated = min(name for k, name in enumerate(names) if places[name] != k)
         raise ValueError(f"{where}: column {repeated!r} occurs more than once.")
-    label, dropped = places.get(wanted.label), set(wanted.drop)
+    label, dropped = places.get(wanted.label), {*wanted.drop, wanted.ids}
     if label is None and wanted.needed:
         raise ValueError(
-            f"{where}: there is no label column {wanted.label!r}. Select it with --label. Columns: {_listed(names)}."
+            f"{where}: there is no label column {wanted.label!r}.{_meant(wanted.label, names)} Select it with --label. "
+            f"Columns: {_listed(names)}."
+        )
+    if wanted.ids and wanted.ids not in places:
+        raise ValueError(
+            f"{where}: --id: there is no column {wanted.ids!r}.{_meant(wanted.ids, names)} Columns: {_listed(names)}."
         )
     absent = [name for name in wanted.drop if name not in places]
     if absent:
-        raise ValueError(f"{where}: --drop: there is no column {absent[0]!r}. Columns: {_listed(names)}.")
+        raise ValueError(
+            f"{where}: --drop: there is no column {absent[0]!r}.{_meant(absent[0], names)} Columns: {_listed(names)}."
+        )
     features = wanted.features
     if features is None:
         features = [name for k, name in enumerate(names) if k != label and name not in dropped]
     missing = [name for name in features if name not in places]
     if missing:
-        raise ValueError(f"{where}: column {missing[0]!r} of the model is missing. Columns: {_listed(names)}.")
+        raise ValueError(
+            f"{where}: column {missing[0]!r} of the model is missing.{_meant(missing[0], names)} "
+            f"Columns: {_listed(names)}."
+        )
     if not features:
         raise ValueError(f"{where}: there are no feature columns. Columns: {_listed(names)}.")
-    return Plan(names, [places[name] for name in features], label)
+    return Plan(names, [places[name] for name in features], label, places.get(wanted.ids) if wanted.ids else None)
 
 
 def refuse_drop(wanted: Wanted, where: str) -> None:
@@ -102,14 +137,83 @@ def refuse_drop(wanted: Wanted, where: str) -> None:
 
 
 def _listed(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:12]))
-    return shown if len(names) <= 12 else f"{shown}, ... ({len(names)} in total)"
+    if len(names) <= 12:
+        return ", ".join(map(repr, names))
+    return f"{', '.join(map(repr, names[:8]))}, ..., {', '.join(map(repr, names[-4:]))} ({len(names)} in total)"
+
+
+def _meant(name: str, names: list[str]) -> str:
+    """A guess at which column is meant; "" if none is like it."""
+    lower = {other.strip().lower(): other for other in reversed(names)}
+    close = get_close_matches(name.strip().lower(), lower, 1, 0.75)
+    return f" Did you mean {lower[close[0]]!r}?" if close else ""
+
+
+# How tables write that a value is missing.
+_ABSENT = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+
+
+def is_absent(text: Any) -> bool:
+    return text is None or (isinstance(text, str) and text.strip().lower() in _ABSENT)
+
+
+def settled(
+    X: Array, y: Any, ids: Any, names: list[str], first: int, where: str, wanted: Wanted
+) -> tuple[Array, Any, Any]:
+    """Rows, labels and ids without what may not stay: infinity is refused, missing values are treated as wanted."""
+    if wanted.missing == "error":
+        return check_finite(X, names, first, where), y, ids
+    absent = np.isnan(X)
+    check_finite(np.where(absent, 0.0, X), names, first, where)
+    gone = absent.any(axis=1)
+    if y is not None and np.asarray(y).dtype.kind in "US":
+        gone |= np.isin(np.char.lower(np.char.strip(np.asarray(y, str))), ["", "na", "n/a", "nan", "null", "?"])
+    if wanted.missing == "keep" or not gone.any():
+        return X, y, ids
+    wanted.n_missing += int(gone.sum())
+    return X[~gone], None if y is None else y[~gone], None if ids is None else ids[~gone]
+
+
+def tolerant(parse: Callable[[list[str], int], Any], lines: list[str], row: int, wanted: Wanted) -> list[Any]:
+    """What `parse` makes of the lines; if it refuses, and rows may be skipped, of each line that it does not refuse."""
+    try:
+        return [parse(lines, row)]
+    except ValueError:
+        if wanted.n_skipped >= wanted.skip:
+            raise
+    parts = []
+    for k, line in enumerate(lines):
+        try:
+            parts.append(parse([line], row + k))
+        except ValueError:
+            if wanted.n_skipped >= wanted.skip:
+                raise
+            wanted.n_skipped += 1
+    return parts
+
+
+def joined(parts: list[Batch]) -> list[Batch]:
+    """Batches of the same kind that follow each other as one."""
+    out = list[Batch]()
+    for (triplets, _), run in groupby(parts, key=lambda part: (part.triplets, part.names)):
+        some = list(run)
+        first = some[0]
+
+        def together(name: str, some: list[Batch] = some) -> Any:
+            arrays = [getattr(part, name) for part in some]
+            if arrays[0] is None or len(arrays) == 1:
+                return arrays[0]
+            return sp.vstack(arrays, "csr") if sp.issparse(arrays[0]) else np.concatenate(arrays)
+
+        arrays = {name: together(name) for name in ("X", "y", "weight", "ids")}
+        out.append(Batch(names=first.names, first=first.first, triplets=triplets, **arrays))
+    return out
 
 
 def bad_cell(where: str, row: int, column: str, text: Any) -> ValueError:
     """The error about one cell."""
     if text is None or (isinstance(text, str) and not text.strip()):
-        what = "the value is missing"
+        what = "the value is missing; fit and update accept --missing drop or mean"
     elif isinstance(text, int | float) or _is_number(text):
         what = f"{text} is not finite"
     else:

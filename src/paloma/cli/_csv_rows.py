@@ -2,12 +2,13 @@
 
 import csv
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan
+from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, joined, plan, settled, tolerant
 
 # The fast parser truncates labels to this length; blocks with longer ones are read cell by cell.
 _WIDTH = 64
@@ -29,9 +30,14 @@ def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iter
             yield None
             continue
         assert columns is not None
-        X, y = _parse(lines, columns, delimiter, row, where)
-        yield Batch(X, y, columns.feature_names, row)
+        parse = partial(_parsed, columns=columns, delimiter=delimiter, where=where, wanted=wanted)
+        yield from joined(tolerant(parse, lines, row, wanted))
         row += len(lines)
+
+
+def _parsed(lines: list[str], row: int, *, columns: Plan, delimiter: str, where: str, wanted: Wanted) -> Batch:
+    X, y, ids = _parse(lines, columns, delimiter, row, where, wanted)
+    return Batch(X, y, columns.feature_names, row, ids=ids)
 
 
 def _delimiter(line: str) -> str:
@@ -59,36 +65,45 @@ def _is_float(cell: str) -> bool:
     return True
 
 
-def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str) -> tuple[Array, Array | None]:
+Parsed = tuple[Array, Array | None, Array | None]
+
+
+def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str, wanted: Wanted) -> Parsed:
     try:
-        X, y = _fast(lines, columns, delimiter)
+        X, y, ids = _fast(lines, columns, delimiter)
     except ValueError:
-        X, y = _slow(lines, columns, delimiter, row, where)
-    if y is not None and (y == "").any():
-        raise bad_cell(where, row + int(np.argmax(y == "")), columns.names[columns.label or 0], None)
-    return check_finite(X, columns.feature_names, row, where), y
+        X, y, ids = _slow(lines, columns, delimiter, row, where, wanted)
+    for position, words in ((columns.label, y), (columns.ids, ids)):
+        if words is not None and (words == "").any() and (wanted.missing != "drop" or words is ids):
+            raise bad_cell(where, row + int(np.argmax(words == "")), columns.names[position or 0], None)
+    return settled(X, y, ids, columns.feature_names, row, where, wanted)
 
 
-def _fast(lines: list[str], columns: Plan, delimiter: str) -> tuple[Array, Array | None]:
+def _fast(lines: list[str], columns: Plan, delimiter: str) -> Parsed:
     """NumPy's parser; raises ValueError if the block is irregular."""
     if any('"' in line for line in lines) or {line.count(delimiter) for line in lines} != {len(columns.names) - 1}:
         raise ValueError("quotes, or rows of different lengths")
     dtype: list[Any] = [("x", np.float64, (len(columns.features),))]
     positions = list(columns.features)
-    if columns.label is not None:
-        dtype.append(("y", f"U{_WIDTH}"))
-        positions.append(columns.label)
+    words = {"y": columns.label, "ids": columns.ids}
+    for name, position in words.items():
+        if position is not None:
+            dtype.append((name, f"U{_WIDTH}"))
+            positions.append(position)
     table = np.loadtxt(lines, dtype, comments=None, delimiter=delimiter, usecols=positions, ndmin=1)
-    if columns.label is None:
-        return np.ascontiguousarray(table["x"]), None
-    y = np.char.strip(table["y"])
-    width = int(np.char.str_len(y).max(initial=1))
+    y, ids = (None if position is None else _whole_words(table[name]) for name, position in words.items())
+    return np.ascontiguousarray(table["x"]), y, ids
+
+
+def _whole_words(column: Array) -> Array:
+    words = np.char.strip(column)
+    width = int(np.char.str_len(words).max(initial=1))
     if width >= _WIDTH:
-        raise ValueError("a label may be truncated")
-    return np.ascontiguousarray(table["x"]), y.astype(f"U{width}")
+        raise ValueError("a word may be truncated")
+    return words.astype(f"U{width}")
 
 
-def _slow(lines: list[str], columns: Plan, delimiter: str, row: int, where: str) -> tuple[Array, Array | None]:
+def _slow(lines: list[str], columns: Plan, delimiter: str, row: int, where: str, wanted: Wanted) -> Parsed:
     """Cell by cell: handles quotes, and reports the row and the column of an invalid cell."""
     cells = _cells(lines, delimiter)
     for k, line in enumerate(cells):
@@ -97,8 +112,15 @@ def _slow(lines: list[str], columns: Plan, delimiter: str, row: int, where: str)
     X = np.empty((len(cells), len(columns.features)))
     for k, line in enumerate(cells):
         for j, position in enumerate(columns.features):
+            if wanted.missing != "error" and is_absent(line[position]):
+                X[k, j] = np.nan
+                continue
             try:
                 X[k, j] = float(line[position])
             except ValueError:
                 raise bad_cell(where, row + k, columns.names[position], line[position]) from None
-    return X, None if columns.label is None else np.array([line[columns.label].strip() for line in cells])
+    y, ids = (
+        None if position is None else np.array([line[position].strip() for line in cells])
+        for position in (columns.label, columns.ids)
+    )
+    return X, y, ids

@@ -9,7 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from .._optional import optional
 from .._typing import Array
-from ..estimators import changed_parameters, learner_of, measure_of
+from ..estimators import changed_parameters, learner_of, measure_of, tallies_of
 from ._models import last_step
 
 _BARS = "▁▂▃▄▅▆▇█"
@@ -32,10 +32,21 @@ def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
         "scale": np.asarray(learner.scale_).tolist(),
         "triplets": int(learner.n_triplets_),
         "updates": int(learner.n_updates_),
-        "loss": float(learner.loss_),
+        **_losses(learner),
         "rows_kept": len(getattr(last_step(model), "labels_", ())),
+        "rows_streamed": getattr(last_step(model), "n_streamed_", 0),
         "parts": _matrices(learner, names, n_classes, n_features),
     }
+
+
+def _losses(learner: Any) -> dict[str, Any]:
+    """Mean loss of all triplets of classes, each when it was first met; without classes, of the last pass."""
+    sums = np.sum([*tallies_of(learner).values(), np.zeros(3)], axis=0)
+    if not sums[0]:
+        return {"loss": float(learner.loss_), "loss_of": "the last pass"}
+    recent = learner.recent_loss_[np.isfinite(learner.recent_loss_)]
+    latest = {"recent_loss": float(recent.mean())} if len(recent) else {}
+    return {"loss": float(sums[2] / sums[0]), "loss_of": f"{int(sums[0]):,} triplets when first met", **latest}
 
 
 def _names(model: Any, before: Pipeline | None, d: int) -> list[str]:
@@ -79,11 +90,14 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
     share = found["updates"] / max(found["triplets"], 1)
     yield f"{found['file']}: {found['model']}, {found['bytes']:,} bytes"
     yield f"  learner     {found['learner']}({', '.join(f'{k}={v!r}' for k, v in found['parameters'].items())})"
-    yield f"  learned     {found['triplets']:,} triplets, updates on {share:.1%}, mean loss {found['loss']:.4f}"
+    recently = f", {found['recent_loss']:.4f} recently" if "recent_loss" in found else ""
+    yield f"  learned     {found['triplets']:,} triplets, updates on {share:.1%}"
+    yield f"  mean loss   {found['loss']:.4f} of {found['loss_of']}{recently}"
     yield f"  classes     {len(found['classes'])}: {_few(found['classes'])}"
     yield f"  features    {found['n_features']}: {_few(found['features'])}; scale {found['scale']}"
     if found["rows_kept"]:
-        yield f"  rows        {found['rows_kept']:,}, for voting and search"
+        later = f", {found['rows_streamed']:,} of them from updates" if found["rows_streamed"] else ""
+        yield f"  rows        {found['rows_kept']:,}, for voting and search{later}"
     if not found["parts"]:
         return
     yield "  spectra in descending order; features of largest weight (diagonal of the metric, relative to its mean)"

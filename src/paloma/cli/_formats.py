@@ -4,22 +4,29 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import typer
 
 from .._optional import optional
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan, refuse_drop
+from ._columns import Batch, Plan, Wanted, bad_cell, joined, plan, refuse_drop, settled
 from ._csv_rows import csv_batches
 from ._json_rows import jsonl_batches
 from ._tail import Interrupt, follow, lines_of
 
 SIZE = 8192
+# Seconds before the first line about reading, and between further ones; rows from which on `update` is the better way.
+PATIENCE, PAUSE, MANY = 1.0, 5.0, 200_000
 _TEXT = {".csv": csv_batches, ".tsv": csv_batches, ".jsonl": jsonl_batches, ".ndjson": jsonl_batches}
 SVM = (".svm", ".svmlight", ".libsvm")
-KNOWN = ".csv, .tsv, .jsonl, .npz, .npy, .parquet, .svm"
+ARROW = (".parquet", ".feather", ".arrow")
+KNOWN = ".csv, .tsv, .jsonl (each also with .gz), .npz, .npy, .parquet, .feather, .svm"
+# Numbers of a batch of sparse rows beyond which it is not made dense.
+DENSE_LIMIT = 1 << 28
 
 
 def batches(
@@ -38,34 +45,64 @@ def batches(
     if source == "-":
         return _standard_input(wanted, size, patience, interrupt or Interrupt())
     path = Path(source)
-    suffix = path.suffix.lower()
+    suffix = Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
     if not path.exists() and not suffix:
         return _data_set(source, wanted, size)
     if not path.is_file():
         raise FileNotFoundError(f"File {source} does not exist.")
     if suffix in _TEXT:
         return _TEXT[suffix](lines_of(path, size), wanted, source)
-    if suffix == ".parquet":
-        return _parquet(path, wanted, size)
-    if suffix not in (".npz", ".npy", *SVM):
+    if path.suffix.lower() != ".gz" and suffix in ARROW:
+        return _arrow(path, wanted, size)
+    if path.suffix.lower() == ".gz" or suffix not in (".npz", ".npy", *SVM):
         raise ValueError(f"{source}: unknown file format. Known formats: {KNOWN}; - reads standard input.")
     read: Callable[..., tuple[Any, Any]] = _arrays if suffix in (".npz", ".npy") else _svmlight
     X, y = read(path, wanted)
     return _slices(X, read_labels(labels) if labels else y, wanted, size, source)
 
 
-def read_all(source: str, wanted: Wanted, labels: Path | None = None) -> Batch:
-    """A whole table."""
-    parts = [batch for batch in batches(source, wanted, labels=labels) if batch is not None and len(batch)]
+def read_all(source: str, wanted: Wanted, labels: Path | None = None, quiet: bool = True) -> Batch:
+    """A whole table; unless quiet, says how far reading is if it takes long."""
+    reading = Reading(source, quiet)
+    parts = [
+        batch for batch in reading.told(batches(source, wanted, labels=labels)) if batch is not None and len(batch)
+    ]
     if not parts:
         raise ValueError(f"{source} contains no rows.")
     if len({part.triplets for part in parts}) > 1:
         raise ValueError(f"{source} mixes rows and triplets.")
-    first = parts[0]
-    X = sp.vstack([p.X for p in parts], "csr") if sp.issparse(first.X) else np.concatenate([p.X for p in parts])
-    y = None if first.y is None else np.concatenate([p.y for p in parts])
-    weight = None if first.weight is None else np.concatenate([p.weight for p in parts if p.weight is not None])
-    return Batch(X, y, first.names, 1, weight, first.triplets)
+    return joined(parts)[0]
+
+
+class Reading:
+    """Says on stderr how far a table was read: after a second, and then every few."""
+
+    def __init__(self, source: str, quiet: bool) -> None:
+        self._source, self._quiet = source, quiet
+        self._size = Path(source).stat().st_size if Path(source).is_file() else 0
+
+    def told(self, parts: Iterator[Batch | None]) -> Iterator[Batch | None]:
+        begin, rows, next_line, advised = perf_counter(), 0, PATIENCE, False
+        for part in parts:
+            yield part
+            rows += 0 if part is None else len(part)
+            seconds = perf_counter() - begin
+            if self._quiet or seconds < next_line:
+                continue
+            next_line = seconds + PAUSE
+            typer.echo(f"reading {self._source}: {rows:,} rows in {seconds:.0f} s", err=True)
+            if not advised and rows and self._size and self._many(part, rows):
+                advised = True
+                typer.echo(
+                    f"  a large table: `paloma update MODEL {self._source} --learner ...` learns it in one pass while "
+                    "it is read, in little memory",
+                    err=True,
+                )
+
+    def _many(self, part: Batch | None, rows: int) -> bool:
+        """Whether the table has very many rows, if a number takes three bytes or more."""
+        width = 1 if part is None else int(np.prod(part.X.shape[1:]))
+        return rows > MANY or self._size > 3 * MANY * width
 
 
 def _standard_input(wanted: Wanted, size: int, patience: float, interrupt: Interrupt) -> Iterator[Batch | None]:
@@ -90,17 +127,31 @@ def _data_set(name: str, wanted: Wanted, size: int) -> Iterator[Batch]:
 
 def _slices(X: Any, y: Any, wanted: Wanted, size: int, where: str, names: list[str] | None = None) -> Iterator[Batch]:
     refuse_drop(wanted, where)
+    if wanted.ids:
+        raise ValueError(f"{where}: --id: the columns have no names. Use a table with a header.")
     if y is None and wanted.needed:
         raise ValueError(f"{where} contains no labels. Provide them with --labels.")
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"{where}: {len(y)} labels for {X.shape[0]} rows.")
     for a in range(0, X.shape[0], size):
         part = slice(a, a + size)
-        rows = X[part]
+        rows, labels = X[part], None if y is None else y[part]
+        if sp.issparse(rows) and wanted.dense:
+            rows = _dense(rows, where)
         if not sp.issparse(rows):
             rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
-            check_finite(rows, names or [str(k) for k in range(X.shape[1])], a + 1, where)
-        yield Batch(rows, None if y is None else y[part], names, a + 1)
+            columns = names or [str(k) for k in range(X.shape[1])]
+            rows, labels, _ = settled(rows, labels, None, columns, a + 1, where, wanted)
+        yield Batch(rows, labels, names, a + 1)
+
+
+def _dense(rows: Any, where: str) -> Array:
+    if rows.shape[0] * rows.shape[1] > DENSE_LIMIT:
+        raise ValueError(
+            f"{where}: rows of {rows.shape[1]:,} sparse features are too large for this learner. Use --learner L2ODML "
+            "or L2OSL, which take sparse rows as they are."
+        )
+    return rows.toarray()
 
 
 def _arrays(path: Path, wanted: Wanted) -> tuple[Any, Any]:
@@ -151,19 +202,30 @@ def read_labels(path: Path) -> Array:
     return np.array(path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n"))
 
 
-def _parquet(path: Path, wanted: Wanted, size: int) -> Iterator[Batch]:
-    file = optional("pyarrow.parquet", "parquet").ParquetFile(path)
-    columns = plan(list(file.schema_arrow.names), wanted, str(path))
+def _arrow(path: Path, wanted: Wanted, size: int) -> Iterator[Batch]:
+    """Batches of a Parquet or Feather file."""
+    if path.suffix.lower() == ".parquet":
+        file = optional("pyarrow.parquet", "parquet").ParquetFile(path)
+        columns = plan(list(file.schema_arrow.names), wanted, str(path))
+        source = file.iter_batches(size, columns=[columns.names[k] for k in _used(columns)])
+    else:
+        table = optional("pyarrow.feather", "parquet").read_table(path)
+        columns = plan(list(table.schema.names), wanted, str(path))
+        source = table.to_batches(size)
     row = 1
-    for part in file.iter_batches(size, columns=[columns.names[k] for k in _used(columns)]):
-        parts = [_column(part.column(name), name, row, str(path)) for name in columns.feature_names]
+    for part in source:
+        parts = [_column(part.column(name), name, row, str(path), wanted) for name in columns.feature_names]
         named = all(values.ndim == 1 for values in parts)
-        X, y = np.column_stack(parts), None
+        X = np.column_stack(parts)
         names = columns.feature_names if named else [f"value {k}" for k in range(X.shape[1])]
-        if columns.label is not None:
-            label = columns.names[columns.label]
-            y = _column(part.column(label), label, row, str(path), number=False)
-        yield Batch(check_finite(X, names, row, str(path)), y, names if named else None, row)
+        y, ids = (
+            None
+            if k is None
+            else _column(part.column(columns.names[k]), columns.names[k], row, str(path), wanted, False)
+            for k in (columns.label, columns.ids)
+        )
+        X, y, ids = settled(X, y, ids, names, row, str(path), wanted)
+        yield Batch(X, y, names if named else None, row, ids=ids)
         row += len(part)
 
 
@@ -177,11 +239,17 @@ def _stacked(vectors: Array, name: str, row: int, where: str) -> Array:
 
 
 def _used(columns: Plan) -> list[int]:
-    return columns.features if columns.label is None else [*columns.features, columns.label]
+    return [*columns.features, *(k for k in (columns.label, columns.ids) if k is not None)]
 
 
-def _column(column: Any, name: str, row: int, where: str, number: bool = True) -> Array:
+def _column(column: Any, name: str, row: int, where: str, wanted: Wanted, number: bool = True) -> Array:
     """One column as an array; nulls, and strings in a numeric column, are reported by row."""
+    if column.null_count and number and wanted.missing != "error":
+        values = column.to_pylist()
+        if all(value is None or isinstance(value, int | float) for value in values):
+            return np.array([np.nan if value is None else value for value in values], np.float64)
+    if column.null_count and not number and wanted.missing == "drop":
+        return np.array(["" if value is None else str(value) for value in column.to_pylist()])
     if column.null_count:
         raise bad_cell(where, row + column.is_null().to_pylist().index(True), name, None)
     values = column.to_numpy(zero_copy_only=False)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, check_finite, plan, refuse_drop
+from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, joined, plan, refuse_drop, settled, tolerant
 
 _POINTS = ("anchor", "positive", "negative")
 
@@ -26,17 +26,24 @@ def jsonl_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> It
         lines = [line for line in block if line.strip()]
         if not lines:
             yield None
-        objects = [_object(line, row + k, where) for k, line in enumerate(lines)]
-        for kind, run in groupby(objects, key=_kind):
-            items = list(run)
-            if kind == "triplets":
-                yield _triplets(items, row, where)
-            elif kind == "lists":
-                yield _lists(items, wanted, row, where)
-            else:
-                columns = columns or plan(list(items[0]), wanted, where)
-                yield _rows(items, columns, row, where)
-            row += len(items)
+
+        def parse(some: list[str], first: int) -> list[Batch]:
+            nonlocal columns
+            objects, out = [_object(line, first + k, where) for k, line in enumerate(some)], list[Batch]()
+            for kind, run in groupby(objects, key=_kind):
+                items = list(run)
+                if kind == "triplets":
+                    out.append(_triplets(items, first, where))
+                elif kind == "lists":
+                    out.append(_lists(items, wanted, first, where))
+                else:
+                    columns = columns or plan(list(items[0]), wanted, where)
+                    out.append(_rows(items, columns, wanted, first, where))
+                first += len(items)
+            return out
+
+        yield from joined([part for parts in tolerant(parse, lines, row, wanted) for part in parts])
+        row += len(lines)
 
 
 def _object(line: str, row: int, where: str) -> dict[str, Any]:
@@ -55,11 +62,13 @@ def _kind(item: dict[str, Any]) -> str:
     return "lists" if isinstance(item.get("x"), list) else "rows"
 
 
-def _rows(items: list[dict[str, Any]], columns: Plan, row: int, where: str) -> Batch:
+def _rows(items: list[dict[str, Any]], columns: Plan, wanted: Wanted, row: int, where: str) -> Batch:
     names = columns.feature_names
-    X = _numbers([[item.get(name) for name in names] for item in items], names, row, where)
-    label = None if columns.label is None else columns.names[columns.label]
-    return Batch(X, _labels(items, label, row, where), names, row)
+    X = _numbers([[item.get(name) for name in names] for item in items], names, row, where, wanted)
+    label, ids = (None if k is None else columns.names[k] for k in (columns.label, columns.ids))
+    labels = _labels(items, label, row, where)
+    X, y, keys = settled(X, labels, _labels(items, ids, row, where), names, row, where, wanted)
+    return Batch(X, y, names, row, ids=keys)
 
 
 def _lists(items: list[dict[str, Any]], wanted: Wanted, row: int, where: str) -> Batch:
@@ -70,17 +79,22 @@ def _lists(items: list[dict[str, Any]], wanted: Wanted, row: int, where: str) ->
         if len(values) != len(names):
             raise ValueError(f"{where}, row {row + k}: found {len(values)} values, expected {len(names)}.")
     label = wanted.label if wanted.needed or wanted.label in items[0] else None
-    return Batch(_numbers(rows, names, row, where), _labels(items, label, row, where), None, row)
+    X, labels = _numbers(rows, names, row, where, wanted), _labels(items, label, row, where)
+    keys = _labels(items, wanted.ids or None, row, where)
+    X, y, keys = settled(X, labels, keys, names, row, where, wanted)
+    return Batch(X, y, None, row, ids=keys)
 
 
-def _numbers(rows: list[list[Any]], names: list[str], row: int, where: str) -> Array:
+def _numbers(rows: list[list[Any]], names: list[str], row: int, where: str, wanted: Wanted) -> Array:
+    if wanted.missing != "error":
+        rows = [[np.nan if is_absent(value) else value for value in values] for values in rows]
     X = np.array(rows, object)
     if X.ndim != 2 or not all(type(value) in (int, float) for value in X.ravel()):
         for k, values in enumerate(rows):
             for name, value in zip(names, values, strict=True):
                 if type(value) not in (int, float):
                     raise bad_cell(where, row + k, name, value)
-    return check_finite(X.astype(np.float64), names, row, where)
+    return X.astype(np.float64)
 
 
 def _labels(items: list[dict[str, Any]], label: str | None, row: int, where: str) -> Array | None:

@@ -1,15 +1,22 @@
 """What the commands know about models: learners by name, the columns of their tables, rows to search."""
 
 import ast
+import re
+from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
+from sklearn.utils import get_tags
 
 from .. import estimators
 from ..estimators import learner_of
 from ..neighbors import MetricIndex
+from ..preprocessing import FillMissing
 from ..workflow import PREPROCESSING, keep_rows
-from ._columns import LABEL, LabelType, Wanted
+from ._columns import LABEL, Batch, LabelType, Wanted
 from ._formats import read_all
 
+_ID = re.compile(r"(^|[_ .-])(id|ids|index|key|number|no|uuid)$|^$|^unnamed|^(row|rowid|row_?n.*)$")
 PREPARE = ("auto", "none", *PREPROCESSING[1:])
 
 
@@ -57,7 +64,22 @@ def wanted(model: Any, label: str | None, needed: bool, drop: str = "") -> Wante
     known = getattr(model, "columns_", None) or {}
     features = known.get("features") or list(getattr(model, "feature_names_in_", ())) or None
     n_features = getattr(model, "n_features_in_", None)
-    return Wanted(label or known.get("label") or LABEL, needed, features, dropped(drop), n_features)
+    return Wanted(
+        label or known.get("label") or LABEL, needed, features, dropped(drop), n_features,
+        missing="keep" if hasattr(model, "steps") and isinstance(model[0], FillMissing) else "error",
+        dense=not get_tags(learner_of(model)).input_tags.sparse,
+    )  # fmt: skip
+
+
+def tolerating(wanted: Wanted, missing: str, skip: int, fills: bool = True) -> Wanted:
+    """The same with the options --missing and --skip-errors; a model that fills in goes on to do so."""
+    words = ("error", "drop", "mean") if fills else ("error", "drop")
+    if missing not in words:
+        raise ValueError(f"--missing must be one of {', '.join(words)}, got {missing!r}.")
+    if missing != "error":
+        wanted.missing = "keep" if missing == "mean" else "drop"
+    wanted.skip = skip
+    return wanted
 
 
 def label_type(model: Any, word: str = "auto") -> LabelType:
@@ -102,3 +124,27 @@ def columns(features: list[str] | None, label: str) -> dict[str, Any]:
 def dropped(names: str) -> tuple[str, ...]:
     """Column names from a comma-separated list."""
     return tuple(name.strip() for name in names.split(",") if name.strip())
+
+
+def taken(batch: Batch, label: str, wanted: Wanted) -> Iterator[str]:
+    """What of a table is learned from, in words; and columns that look like ids."""
+    if batch.triplets:
+        return
+    names = batch.names or [str(k) for k in range(batch.X.shape[1])]
+    shown = ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, ..., {', '.join(names[-2:])}"
+    of = "" if batch.y is None else f"; {len(set(np.asarray(batch.y).tolist())):,} classes in {label!r}"
+    yield f"{len(batch):,} rows, {len(names)} features ({shown}){of}"
+    if left_out := wanted.told():
+        yield left_out
+    for k, name in enumerate(names if batch.names else ()):
+        column = batch.X[:, k]
+        if _ID.search(name.strip().lower()) and len(np.unique(column)) == len(batch) and (column % 1 == 0).all():
+            yield f"  {name!r} is another whole number in every row: if it is an id, leave it out with --drop {name}"
+
+
+def as_ids(texts: Any) -> Any:
+    """Ids as a table holds them: whole numbers if all are written so, else strings."""
+    if texts is None or np.asarray(texts).dtype.kind in "iu":
+        return texts
+    words = np.asarray(texts).astype(str)
+    return words.astype(np.int64) if all(re.fullmatch(r"-?\d{1,18}", word) for word in words.tolist()) else words

@@ -21,7 +21,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="Table to read: .csv, .tsv, .jsonl, .npz, .npy, .parquet, .svm, the name of a data set, or - for stdin.",
+        help="Table to read: .csv, .tsv, .jsonl, .npz, .npy, .parquet, .feather, .svm, the name of a data set, or - "
+        "for stdin.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.")]
@@ -33,6 +34,15 @@ LabelColumn = Annotated[
 Labels = Annotated[Path | None, typer.Option(help="File with one label per row: .npy or text.")]
 LabelKind = Annotated[str, typer.Option("--label-type", help="Type of the labels: auto, int, float or str.")]
 Drop = Annotated[str, typer.Option(help="Columns to ignore, separated by commas.")]
+Missing = Annotated[
+    str,
+    typer.Option(
+        help="Missing values: error, drop the row, or fill in the mean of the column, here and in later tables."
+    ),
+]
+SkipErrors = Annotated[
+    int, typer.Option("--skip-errors", metavar="N", min=0, help="Skip up to N invalid rows, and count them.")
+]
 Items = Annotated[str | None, typer.Option(help="Labeled rows to search, instead of those stored in the model.")]
 Neighbors = Annotated[int | None, typer.Option("--neighbors", "-k", min=1, help="Number of neighbors.")]
 Triplets = Annotated[
@@ -40,6 +50,13 @@ Triplets = Annotated[
     typer.Option(
         help="File with one triplet per line: the row numbers, counted from 0, of its anchor, positive and negative; "
         ".npy or .csv."
+    ),
+]
+Prepare = Annotated[str, typer.Option(help="Preprocessing of the rows: auto, none, standard, minmax, maxabs or unit.")]
+MetricOnly = Annotated[
+    bool,
+    typer.Option(
+        "--metric-only", help="Do not store the rows: the file is small, but predict and search require --items."
     ),
 ]
 Setting = Annotated[

@@ -1,5 +1,6 @@
 """Lines of a file, or of a stream that is still being written, in blocks; and how to stop between blocks."""
 
+import gzip
 import io
 import os
 import select
@@ -45,8 +46,9 @@ class Interrupt:
 
 
 def lines_of(path: Path, size: int) -> Iterator[list[str]]:
-    """Blocks of `size` lines of a text file."""
-    with path.open(encoding="utf-8-sig") as file:
+    """Blocks of `size` lines of a text file, which may be compressed by gzip."""
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig") as file:
         while block := list(islice(file, size)):
             yield block
 

@@ -20,10 +20,10 @@ def fit(
     labels: opt.Labels = None,
     label_type: opt.LabelKind = "auto",
     drop: opt.Drop = "",
+    missing: opt.Missing = "error",
+    skip_errors: opt.SkipErrors = 0,
     triplets: opt.Triplets = None,
-    prepare: Annotated[
-        str, typer.Option(help="Preprocessing of the rows: auto, none, standard, minmax, maxabs or unit.")
-    ] = "auto",
+    prepare: opt.Prepare = "auto",
     neighbors: Annotated[
         int | None,
         typer.Option(
@@ -34,12 +34,7 @@ def fit(
             show_default="as in MetricKNeighborsClassifier",
         ),
     ] = None,
-    metric_only: Annotated[
-        bool,
-        typer.Option(
-            "--metric-only", help="Do not store the rows: the file is small, but predict and search require --items."
-        ),
-    ] = False,
+    metric_only: opt.MetricOnly = False,
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the learner.")] = 0,
     scheduler: opt.Scheduler = None,
     workers: opt.Workers = None,
@@ -63,12 +58,14 @@ def fit(
       paloma fit letters.csv -o letters.paloma --learner LODML --set C=0.02
       paloma fit rows.npy --labels y.npy -o rows.paloma --workers 2 --checkpoint rounds.paloma
     """
+    from sklearn.utils import get_tags
+
     from .._progress import reporting
     from ..estimators import learner_of
     from ..workflow import train
     from ._columns import LabelType, Wanted
     from ._formats import arguments, read_all
-    from ._models import columns, dropped, preprocessing
+    from ._models import columns, dropped, preprocessing, taken, tolerating
     from ._models import learner as create
     from ._report import Learning, print_json
 
@@ -79,6 +76,7 @@ def fit(
         from ._cluster import fit_on_cluster, print_rounds
 
         unused = {"--triplets": triplets, "--drop": drop, "--prepare": prepare not in ("auto", "none")}
+        unused |= {"--missing": missing != "error", "--skip-errors": skip_errors > 0}
         if refused := [name for name, value in unused.items() if value]:
             raise ValueError(f"{', '.join(refused)} cannot be combined with --scheduler or --workers.")
         cluster |= {"scheduler": scheduler, "workers": workers}
@@ -91,13 +89,18 @@ def fit(
     else:
         if alone := [name.replace("_", "-") for name, value in {**settings, **cluster}.items() if value]:
             raise ValueError(f"--{alone[0]} requires a cluster: add --scheduler or --workers.")
-        steps = preprocessing(prepare)
-        batch = read_all(data, Wanted(label, triplets is None, None, dropped(drop)), labels)
+        steps, dense = preprocessing(prepare), not get_tags(metric).input_tags.sparse
+        wanted = Wanted(label, triplets is None, None, dropped(drop), dense=dense)
+        batch = read_all(data, tolerating(wanted, missing, skip_errors), labels, silent)
         batch.y = LabelType(label_type).of(batch, data)
+        if not silent:
+            for line in taken(batch, label, wanted):
+                typer.echo(line, err=True)
         learning = Learning(silent, rows=0 if batch.triplets else len(batch))
         with reporting(learning):
             model = train(
-                metric, **arguments(batch, triplets), preprocessing=steps, keep_rows=not metric_only,
+                metric, **arguments(batch, triplets), preprocessing=steps, fill_missing=missing == "mean",
+                keep_rows=not metric_only,
                 n_neighbors=neighbors, columns=columns(batch.names, label), path=output,
             )  # fmt: skip
         learning.finish()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ._options import Data, Drop, LabelColumn, Labels, ModelOrIndex, output_file
+from ._options import Data, Drop, LabelColumn, Labels, ModelOrIndex, SkipErrors, output_file
 
 
 def index(
@@ -14,6 +14,14 @@ def index(
     output: Annotated[Path, output_file("Index file to write.")],
     label: LabelColumn = None,
     labels: Labels = None,
+    ids: Annotated[
+        str,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Column of ids, whole numbers or strings.", show_default="0, 1, 2, ..."
+        ),
+    ] = "",
+    missing: Annotated[str, typer.Option(help="Missing values: error, or drop the row.")] = "error",
+    skip_errors: SkipErrors = 0,
     backend: Annotated[
         str | None,
         typer.Option(help="exact, faiss-flat, faiss-hnsw, faiss-ivf, or pgvector.", show_default="exact"),
@@ -37,11 +45,16 @@ def index(
     from ..persist import load, locked
     from ..workflow import build_index
     from ._formats import read_all
-    from ._models import label_type, parsed, wanted
+    from ._models import as_ids, label_type, parsed, tolerating, wanted
 
     with locked(output):
         model = load(model_file)
-        batch = read_all(data, wanted(model, label, False, drop), labels)
+        columns = tolerating(wanted(model, label, False, drop), missing, skip_errors, fills=False)
+        columns.ids = ids
+        batch = read_all(data, columns, labels, quiet=False)
         y = label_type(model).of(batch, data)
-        built = build_index(model, batch.X, y, backend=backend, refresh=refresh, path=output, **parsed(settings))
-    typer.echo(f"{len(batch):,} items added, {len(built):,} in {output} ({built.backend}).", err=True)
+        built = build_index(
+            model, batch.X, y, ids=as_ids(batch.ids), backend=backend, refresh=refresh, path=output, **parsed(settings)
+        )
+    left_out = f"; {columns.told()}" if columns.told() else ""
+    typer.echo(f"{len(batch):,} items added, {len(built):,} in {output} ({built.backend}){left_out}.", err=True)

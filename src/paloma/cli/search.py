@@ -41,8 +41,11 @@ def search(
 
     model = load(model_file)
     is_index = isinstance(model, MetricIndex)
-    row = one_row(data)
-    source = batches(data, wanted(model, None, False), size=SIZE if as_json else limit) if row is None else iter([row])
+    row, expected = one_row(data), wanted(model, None, False)
+    if row is not None and expected.n_features not in (None, row.X.shape[1]):
+        names = f" ({', '.join(expected.features)})" if expected.features else ""
+        raise ValueError(f"DATA is a row of {row.X.shape[1]} numbers; the model takes {expected.n_features}{names}.")
+    source = batches(data, expected, size=SIZE if as_json else limit) if row is None else iter([row])
     if not is_index or items is not None:
         model = searchable(model, items, neighbors)
     found = _found(model, source, neighbors)

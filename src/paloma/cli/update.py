@@ -22,6 +22,10 @@ def update(
     labels: opt.Labels = None,
     label_type: opt.LabelKind = "auto",
     drop: opt.Drop = "",
+    missing: opt.Missing = "error",
+    skip_errors: opt.SkipErrors = 0,
+    prepare: opt.Prepare = "auto",
+    metric_only: opt.MetricOnly = False,
     batch: Annotated[int, typer.Option(min=1, help="Number of rows to learn at a time.")] = 1000,
     patience: Annotated[
         float, typer.Option(min=0.01, help="Seconds without input before an incomplete batch is learned.")
@@ -35,7 +39,8 @@ def update(
 
     Saves periodically and at the end, also after Ctrl-C, which exits with status 130. A stream is CSV with a header or
     JSON lines: objects by column name, {"x": [...], "label": ...}, or triplets {"anchor": [...], "positive": [...],
-    "negative": [...]}. The rows stored in the model for voting and search do not change. A second update of the same
+    "negative": [...]}. A model that stores rows for voting and search also stores new ones, up to 1,000 of each class.
+    A new model is the same as by fit: --prepare is fitted on the first 100 rows or more. A second update of the same
     MODEL is refused while one is running.
 
     \b
@@ -43,6 +48,7 @@ def update(
       tail -f events.csv | paloma update events.paloma --learner LODML
     """
     from .._progress import reporting
+    from ..estimators import learner_of
     from ..persist import load, locked
     from ..workflow import update as run
     from . import _models
@@ -58,28 +64,41 @@ def update(
             raise FileNotFoundError(f"{model_file} does not exist. Create a new model with --learner.")
         else:
             model = _models.learner(learner, setting, seed)
-        wanted, kind = _models.wanted(model, label, True, drop), _models.label_type(model, label_type)
+        steps, names = _models.preprocessing(prepare), dict[str, Any]()
+        begins = not learner_of(model).__sklearn_is_fitted__()
+        if missing == "mean" and not begins:
+            raise ValueError("--missing mean: the means belong to the model, which was begun without them. Use drop.")
+        wanted = _models.tolerating(_models.wanted(model, label, True, drop), missing, skip_errors)
+        kind = _models.label_type(model, label_type)
         with Interrupt() as interrupt, reporting(learning):
             source = batches(data, wanted, labels=labels, size=batch, patience=patience, interrupt=interrupt)
-            run(model, _until(interrupt, _read(model, source, wanted, kind, learning, data)), path=model_file,
-                save_every=save_every)  # fmt: skip
+            run(
+                model, _until(interrupt, _read(names, source, wanted, kind, learning, data)), preprocessing=steps,
+                fill_missing=missing == "mean", keep_rows=not metric_only, columns=names, path=model_file,
+                save_every=save_every,
+            )  # fmt: skip
     learning.finish()
+    if wanted.told() and not (quiet or as_json):
+        typer.echo(wanted.told(), err=True)
     if as_json:
-        print_json({"model": str(model_file), **learning.figures()})
+        left_out = {"rows_dropped": wanted.n_missing, "rows_skipped": wanted.n_skipped}
+        print_json({"model": str(model_file), **learning.figures(), **left_out})
     raise typer.Exit(interrupt.exit_code)
 
 
-def _read(model: Any, source: Any, wanted: Wanted, kind: LabelType, learning: Any, data: str) -> Iterator[Any]:
-    """Batches for `paloma.workflow.update`; counts the rows, and has the model remember its columns."""
+def _read(
+    names: dict[str, Any], source: Any, wanted: Wanted, kind: LabelType, learning: Any, data: str
+) -> Iterator[Any]:
+    """Batches for `paloma.workflow.update`; counts the rows, and notes the names of their columns."""
     from ._models import columns
 
     for part in source:
-        if part is None:
+        if not part:
             yield None
             continue
         part.y = kind.of(part, data)
-        if not part.triplets and not hasattr(model, "columns_"):
-            model.columns_ = columns(part.names, wanted.label)
+        if not part.triplets and not names:
+            names |= columns(part.names, wanted.label)
         yield part.arguments
         learning.rows += 0 if part.triplets else len(part)
 

@@ -82,7 +82,7 @@ def fit(
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
     >>> metric = fit(LODML(random_state=0), da.from_array(X, chunks=(450, 64)), y, rounds=2)
-    >>> print(f"{metric.score(X, y):.2f}")
+    >>> print(f"{metric.leave_one_out_score(X, y):.2f}")
     0.99
     """
     _check(estimator, rounds, mining, held_out, shard_rows)
@@ -145,8 +145,8 @@ class _Fit:
         scales, counts, summaries = zip(*figures, strict=True)
         check_formed(survey, sum(counts), self.across)
         learner, scale = copy.copy(survey.learner), common_scale(scales, counts)
-        counts = {name: sum(one[name] for one in summaries) for name in summaries[0]}
-        learner.mined_ = {**counts, "search": "exact" if self.across else "within partitions"}
+        totals = {name: sum(one[name] for one in summaries) for name in summaries[0]}
+        learner.mined_ = {**totals, "search": "exact" if self.across else "within partitions"}
         k = next(k for k, count in enumerate(counts) if count)
         return survey.fetch([later(_begin, learner, *survey.each[k], self.plans[k], scale, sum(counts))])[0]
 
@@ -226,7 +226,7 @@ def _report(learner: Learner, learned: Learned, held: Any) -> dict[str, float]:
     if held is not None and len(held[1]) > 1:
         reader = with_model(learner, copy.copy(model_of(learner)))  # the read-out would travel with the learner
         reader.__dict__.pop("feature_names_in_", None)  # held-out rows are arrays
-        accuracy = reader.score(*held)
+        accuracy = reader.leave_one_out_score(*held)
     return {"triplets": tally.triplets, "updates": tally.updates, "loss": loss, "accuracy": accuracy}
 
 

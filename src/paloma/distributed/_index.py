@@ -1,5 +1,7 @@
 """Search among items that no single worker holds: each chunk is searched separately, and the results are merged."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -22,6 +22,7 @@ def targets_impostors(
     n_targets: int = 3,
     n_impostors: int = 10,
     impostor_margin: float = 0.1,
+    least_impostors: int | str = "auto",
     random_state: Any = None,
     client: Any = None,
     shard_rows: int = 65_536,
@@ -41,11 +42,15 @@ def targets_impostors(
     >>> from paloma.distributed import targets_impostors
     >>> X = da.from_array([[0.0], [1.0], [1.5], [2.5]], chunks=(2, 1))
     >>> targets_impostors(X, [0, 0, 1, 1], n_targets=1, n_impostors=1, random_state=0)
-    array([[1, 0, 2],
-           [2, 3, 1]])
+    array([[2, 3, 1],
+           [0, 1, 2],
+           [1, 0, 2],
+           [3, 2, 1]])
     """
     # a learner that takes dense rows and sparse ones carries the settings
-    learner = L2ODML(n_targets=n_targets, n_impostors=n_impostors, impostor_margin=impostor_margin)
+    learner = L2ODML(
+        n_targets=n_targets, n_impostors=n_impostors, impostor_margin=impostor_margin, least_impostors=least_impostors
+    )
     settings_of(learner)
     survey = Survey.of(learner, runner(client), shards_of(X, y, shard_rows), 0.0)
     near = survey.fetch([later(plan.near_of, one) for one in _wanted(survey)])

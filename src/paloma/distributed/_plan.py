@@ -182,7 +182,7 @@ class Wanted:
 def want(learner: Any, pair: Any, job: Job, found: Found, slack: float) -> Wanted:
     """Who the neighbors of a shard's rows are, once all shards were looked at."""
     mine = partition(learner, pair, job)
-    near = found.near(mine.numbers, slack)
+    near = found.near(mine.numbers, slack, settings_of(learner).least_impostors)
     usable = ~((near.targets < 0).all(axis=1) | (near.impostors < 0).all(axis=1))
     named = np.unique(np.concatenate([near.targets[usable].ravel(), near.impostors[usable].ravel()]))
     here = (named >= job.first) & (named < job.first + pair[0].shape[0])

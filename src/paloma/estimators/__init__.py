@@ -1,16 +1,21 @@
 """The learners; and for other packages of paloma, what may be asked of them."""
 
 from ._interface import Mark as Mark
+from ._interface import at_start as at_start
 from ._interface import bare_learner as bare_learner
 from ._interface import changed_parameters as changed_parameters
+from ._interface import changed_since as changed_since
 from ._interface import is_learner as is_learner
 from ._interface import learner_of as learner_of
 from ._interface import measure_of as measure_of
 from ._interface import model_of as model_of
+from ._interface import no_learner as no_learner
+from ._interface import obey as obey
 from ._interface import parted as parted
 from ._interface import projected as projected
 from ._interface import reader_of as reader_of
 from ._interface import reading as reading
+from ._interface import refuse_restructured as refuse_restructured
 from ._interface import settings_of as settings_of
 from ._interface import tallies_of as tallies_of
 from ._interface import widen as widen

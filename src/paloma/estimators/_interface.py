@@ -46,7 +46,7 @@ def bare_learner(metric: Any) -> Learner:
     """The learner that is given as a metric, by itself or frozen; anything else is refused."""
     before, learner = parted(metric)
     if before is not None or not is_learner(learner):
-        raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+        raise TypeError(no_learner(metric))
     return learner
 
 
@@ -58,6 +58,14 @@ def changed_parameters(learner: Learner) -> dict[str, Any]:
         return type(value) is not type(default[name]) or not np.array_equal(value, default[name])
 
     return {name: value for name, value in learner.get_params(deep=False).items() if differs(name, value)}
+
+
+def no_learner(value: Any) -> str:
+    """What to say of something that was given as a metric and is none."""
+    if isinstance(value, type):
+        name = value.__name__
+        return f"metric must be a paloma learner, got the class {name} itself: pass an instance, {name}()."
+    return f"metric must be a paloma learner, got {type(value).__name__}."
 
 
 def reader_of(learner: Learner) -> Reader:
@@ -75,6 +83,21 @@ def settings_of(learner: Learner) -> Settings:
     return learner._settings()
 
 
+def changed_since(learner: Learner) -> list[str]:
+    """Parameters that were given another value since the learner last learned, and that learning goes by."""
+    return learner._changed()
+
+
+def at_start(learner: Learner, rows: Any) -> Learner:
+    """A learner that is not fitted, at its initial metric for rows like these; it has learned nothing."""
+    return learner.partial_fit(rows, triplets=np.empty((0, 3), np.int64))
+
+
+def obey(learner: Learner, rows: Any, labels: list[Any], typical: Any) -> bool:
+    """Learn that the first of three rows is nearer to the second than to the third; False: it was. See `Trainer`."""
+    return learner._obey(rows, labels, typical)
+
+
 def model_of(learner: Learner) -> Model:
     """What a learner has learned so far."""
     return learner._model
@@ -83,8 +106,14 @@ def model_of(learner: Learner) -> Model:
 def with_model(learner: Learner, model: Model, loss: float | None = None) -> Learner:
     """A copy of a learner that has learned this; `loss` is that of its last pass."""
     out = copy.copy(learner)
+    out._begun = out._structure()
     out._publish(model, loss)
     return out
+
+
+def refuse_restructured(learner: Learner) -> None:
+    """Refuse to save a model whose parameters were set to what it was not built from."""
+    learner._refuse_restructuring(learner._model, "be saved")
 
 
 def measure_of(learner: Learner) -> Measure:

@@ -4,10 +4,12 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 `_training` and `_reading`.
 """
 
-import copy
+from __future__ import annotations
+
 import reprlib
+import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -23,6 +25,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
 from .._reading import Reader
+from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
 from .._training.settings import Settings
@@ -30,14 +33,6 @@ from .._training.trainer import Trainer
 from .._typing import Array
 from ._alone import alone, lock_of
 from .docs import COMMON, REGIONS
-
-
-def _named(kind: Any) -> tuple[str, ...]:
-    """Names of the parameters; scikit-learn inspects the constructor each time it is asked."""
-    return tuple(kind._get_param_names())
-
-
-_parameters: Callable[[Any], tuple[str, ...]] = cache(_named)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -52,7 +47,7 @@ class Learner(BaseEstimator):
     psd: str | int = "never"
     project: str = "auto"
     scale: str | None = "auto"
-    guard: bool = False
+    guard: bool | str = "auto"
     average: bool | str = "auto"
     init: str | ArrayLike = "identity"
     unlabeled: Any = None
@@ -61,7 +56,7 @@ class Learner(BaseEstimator):
     n_targets: int = 3
     n_impostors: int = 10
     impostor_margin: float = 0.1
-    least_impostors: int = 0
+    least_impostors: int | str = "auto"
     n_epochs: int = 4
     remine: bool = False
     early_stopping: bool = False
@@ -71,6 +66,7 @@ class Learner(BaseEstimator):
     balanced: bool = False
     pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
+    n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
 
@@ -81,6 +77,8 @@ class Learner(BaseEstimator):
         "kernel_params", "kernels", "normalize", "combination", "delta", "budget", "when_full", "reservoir_size",
         "memory",
     })  # fmt: skip
+    # What decides how learning runs, and shows, but nothing about its result.
+    _immaterial: ClassVar[frozenset[str]] = frozenset({"verbose", "block_size", "n_jobs"})
     _sparse: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
@@ -102,7 +100,7 @@ class Learner(BaseEstimator):
 
     def _settings(self) -> Settings:
         """`_choose`, done again only if a parameter was given another value: what learning goes by."""
-        now = [getattr(self, name) for name in _parameters(type(self))]
+        now = [getattr(self, name) for name in self._get_param_names()]
         kept = vars(self).get("_parsed")
         if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
             self._parsed = kept = (now, self._choose())
@@ -131,6 +129,7 @@ class Learner(BaseEstimator):
         pairs: ArrayLike | None = None,
         pair_targets: ArrayLike | None = None,
         triplet_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn from labels, triplets, or pairs, starting from scratch.
 
@@ -145,10 +144,13 @@ class Learner(BaseEstimator):
             shape (m, 2) if they have classes. The class of a pair is that of its second row.
         pair_targets : (m,) +1 for similar pairs, -1 for dissimilar ones.
         triplet_weight : (m,) multiplies C; only with triplets or pairs.
+        groups : (m,) who gave each triplet or pair, a user or a project; instead of y. Each group then has a metric of
+            its own on top of the shared one, M_g = lam U + mu L_g; `classes_` are the groups, and `group=` reads one. A
+            group that never spoke has lam U + mu times the start. Needs a learner with lam, such as LODML.
         """
-        with check.unchanged_on_error(self):
+        with jobs(self.n_jobs), check.unchanged_on_error(self):
             settings = self._settings()
-            data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight)
+            data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
                 raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
             trainer = Trainer(self._bound(settings), vars(self).get("_model"))
@@ -159,6 +161,7 @@ class Learner(BaseEstimator):
                 self.mined_ = trainer.mined
             self.n_iter_ = trainer.n_iter
             self._publish(trainer.model, trainer.loss)
+            self._learned_with = self.get_params(deep=False)
         return self
 
     @alone
@@ -172,6 +175,7 @@ class Learner(BaseEstimator):
         pair_targets: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         triplet_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Learn from more rows, triplets, or pairs in one pass, continuing where learning stopped.
 
@@ -180,32 +184,49 @@ class Learner(BaseEstimator):
 
         Ctrl-C before the first step leaves the model as it was; later, it takes effect when all rows are learned.
         """
-        with whole_calls(), check.unchanged_on_error(self):
+        with jobs(self.n_jobs), whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
             space = None if model is None else model.space
-            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight)
+            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if classes is not None:
                 classes = check.check_labels(self, classes, np.size(classes), "classes")
             trainer = Trainer(self._bound(settings), model)
             trainer.partial_fit(data, classes)
             self._publish(trainer.model, trainer.loss)
+            self._learned_with = self.get_params(deep=False)
         return self
 
-    def _structure(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _parameters(type(self)) if name in self._structural}
+    def _obey(self, rows: Any, labels: list[Any], typical: Any) -> bool:
+        with whole_calls():
+            settings, model = self._learned()
+            trainer = Trainer(settings, deepcopy(model))
+            moved = trainer.obey(rows, labels, typical)
+            if moved:
+                learning_begins()
+                self._publish(trainer.model, None)
+        return moved
 
-    def _refuse_restructuring(self, model: Model | None) -> None:
+    def _structure(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
+
+    def _refuse_restructuring(self, model: Model | None, verb: str = "continue") -> None:
         """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
         now = self._structure()
-        begun = now if model is None else vars(self).get("_begun", now)
+        begun = now if model is None else self._begun
         for name, value in now.items():
-            if value is not begun[name] and not np.array_equal(value, begun[name]):
+            if _differ(value, begun[name]):
                 raise ValueError(
-                    f"{check.name_of(self)} cannot continue with another {name}: the model was begun with "
+                    f"{check.name_of(self)} cannot {verb} with another {name}: the model was begun with "
                     f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
                 )
         self._begun = begun
+
+    def _changed(self) -> list[str]:
+        """Parameters with another value than when the model last learned."""
+        now = self.get_params(deep=False)
+        then = vars(self).get("_learned_with", now)
+        return [name for name in now if name not in self._immaterial and _differ(now[name], then[name])]
 
     def _bound(self, settings: Settings) -> Settings:
         """Settings that know the features, kept in place of those that do not."""
@@ -259,16 +280,19 @@ class Learner(BaseEstimator):
     # -- reading -----------------------------------------------------------------------------------------------------
 
     @alone
-    def pair_score(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
+    def pair_score(
+        self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
+    ) -> Array:
         """Similarity of pairs, larger is more similar.
 
         Parameters
         ----------
         pairs : (n, 2, d) points (query, candidate), or (n, 2) row numbers of X.
         y : classes of the candidates; None uses only the shared part. Global learners ignore it.
+        group : instead of y, whose metric to use if the learner learned with `groups`.
         """
         reader = self._reader()
-        return reader.scores(reader.pair_values(pairs, y, X))
+        return reader.scores(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
 
     @alone
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
@@ -291,16 +315,21 @@ class Learner(BaseEstimator):
         return float(threshold)
 
     @alone
-    def pairwise_score(self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None) -> Array:
-        """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items."""
+    def pairwise_score(
+        self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None, *, group: Any = None
+    ) -> Array:  # fmt: skip
+        """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items, or all are read for a group."""
         reader = self._reader()
         rows = reader.rows(X)
-        codes = reader.candidates(rows, y)
-        return reader.pairwise_scores(reader.rows(Q), rows, codes)
+        codes = reader.candidates(rows, of_group(y, group, rows.shape[0]))
+        with jobs(self.n_jobs):
+            return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
     @alone
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
+
+        If the learner learned with `groups`, the label is a group.
 
         With regions the label is the number of a region. A kernel learner has no matrix: TypeError.
         """
@@ -308,13 +337,28 @@ class Learner(BaseEstimator):
 
     @alone
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Accuracy of leave-one-out 3-NN on these rows under the learned metrics.
+        """Accuracy of 3-NN on these rows, which should be new ones, under the learned metrics.
 
-        With a precomputed kernel, of 3-NN among the training rows: kernel values between other rows are unknown. A
-        training row is not its own neighbor.
+        The rows that the learner remembers vote, `reservoir_size` of each class: a MetricKNeighborsClassifier, in which
+        all rows vote, is usually somewhat better. A row is not its own neighbor, so that rows which were learned from
+        can be scored, though too well. Rows of classes that the learner has not met vote for each other, as if they had
+        been added; scikit-learn does not take a learner for a classifier, so give GridSearchCV a StratifiedKFold. With
+        a precomputed kernel, all training rows vote. A learner that remembers no labeled rows refuses; see
+        `leave_one_out_score` and `triplet_score`.
         """
         reader = self._reader()
-        return reader.accuracy(reader.rows(X), y)
+        with jobs(self.n_jobs):
+            return reader.accuracy(reader.rows(X), y)
+
+    @alone
+    def leave_one_out_score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Accuracy of 3-NN among these rows themselves, each without itself.
+
+        The vote is by other rows of X, so the figure depends on how many there are, and is not the accuracy on new rows
+        of a classifier that was fitted on other ones. With a precomputed kernel, the training rows vote.
+        """
+        reader = self._reader()
+        return reader.leave_one_out(reader.rows(X), y)
 
     @alone
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
@@ -327,14 +371,34 @@ class Learner(BaseEstimator):
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 
+    @property
     @alone
-    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False) -> Array:
+    def state_token_(self) -> str:
+        """A digest of everything that search vectors depend on: the same as long as nothing more is learned, also after
+        `paloma.save` and `load`. Keep it with vectors that are stored elsewhere, see `query_vectors`."""
+        settings, model = self._learned()
+        return model.token(settings)
+
+    def _check_token(self, token: str | None) -> None:
+        now = None if token is None else self.state_token_
+        if token != now:
+            raise ValueError(
+                f"{check.name_of(self)}: these search vectors were made in another state of the metric ({token}, now "
+                f"{now}): it has learned since, or is another one. Make all item vectors again, or load the model that "
+                "they were made with."
+            )
+
+    @alone
+    def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False, token: str | None = None) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
 
-        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the last ``item_vectors(...,
-        for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search vectors:
-        TypeError.
+        With for_graph=True, the balanced L2 form that graph indexes need, as determined by the first ``item_vectors(
+        ..., for_graph=True)``: a smaller Euclidean distance means a closer item. A kernel learner has no search
+        vectors: TypeError.
+
+        token : `state_token_` as it was when the items' vectors were made; if the metric has learned since, ValueError.
         """
+        self._check_token(token)
         reader = self._reader()
         vectors = reader.query_vectors(reader.rows(Q))
         if not for_graph:
@@ -347,20 +411,49 @@ class Learner(BaseEstimator):
         return self._model.balance.queries(vectors)
 
     @alone
-    def item_vectors(self, X: ArrayLike, y: ArrayLike | None = None, *, for_graph: bool = False) -> Array:
+    def item_vectors(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        *,
+        for_graph: bool | str = False,
+        token: str | None = None,
+    ) -> Array:
         """Vectors of items for any exhaustive inner-product search; d + n_classes + 3 wide for LODML.
 
-        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. A kernel
-        learner has no search vectors: TypeError.
+        With for_graph=True, the balanced form for graph and IVF indexes under L2, with one more column. The first items
+        determine the balance, and later ones use it, until the metric learns more; for_graph="new" begins a new store.
+        A kernel learner has no search vectors: TypeError.
+
+        token : `state_token_` as it was when the vectors that are already stored were made; if the metric has learned
+            since, ValueError.
         """
+        check.check_word("for_graph", for_graph, (True, False, "new"))
+        self._check_token(token)
         reader = self._reader()
         rows = reader.rows(X)
         vectors = reader.item_vectors(rows, reader.candidates(rows, y))
         if not for_graph:
             return vectors
         _refuse_sparse(vectors)
-        self._model.balance = reader.balance(vectors)
+        if self._model.balance is None or for_graph == "new":
+            self._model.balance = reader.balance(vectors)
+        if n_long := self._model.balance.n_beyond(vectors):
+            warnings.warn(
+                f"{check.name_of(self)}: {n_long} of {len(vectors)} items are farther out than those that the balance "
+                "was determined by, so a graph may miss them. If this matters, make all vectors again, with "
+                "for_graph='new' for a sample of all items first.",
+                stacklevel=2,
+            )
         return self._model.balance.items(vectors)
+
+    @property
+    def predict(self) -> Any:
+        """A learner has none: it is a metric, and rows that vote make a classifier of it."""
+        raise AttributeError(
+            f"{check.name_of(self)} is a metric and has no predict: use "
+            f"MetricKNeighborsClassifier({check.name_of(self)}(...)).fit(X, y).predict(X)."
+        )
 
     # -- learned attributes --------------------------------------------------------------------------------------------
 
@@ -420,19 +513,19 @@ class Learner(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock")}
+        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock", "_learned_with")}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """As usual, but not while another thread has it learn."""
         out = memo[id(self)] = type(self).__new__(type(self))
         with lock_of(self):
-            out.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+            out.__setstate__(deepcopy(self.__getstate__(), memo))
         return out
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if self.__sklearn_is_fitted__():
-            self._begun = self._structure()
+            self._learned_with = self.get_params(deep=False)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -443,8 +536,21 @@ class Learner(BaseEstimator):
         return tags
 
 
+def _differ(one: Any, two: Any) -> bool:
+    return one is not two and not np.array_equal(one, two)
+
+
 def _brief(value: Any) -> str:
     return reprlib.repr(" ".join(repr(value).split()))[1:-1]
+
+
+def of_group(y: Any, group: Any, n: int) -> Any:
+    """Classes of n candidates: y, or this group for all of them."""
+    if group is None:
+        return y
+    if y is not None:
+        raise ValueError("Pass either y or group: a metric belongs to a class or to a group, not to both.")
+    return np.full(n, group)
 
 
 def _refuse_sparse(vectors: Any) -> None:

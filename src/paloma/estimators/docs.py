@@ -28,11 +28,14 @@ MATRICES = """\
         mean squared distance of 2; for a similarity, their points have a mean squared norm of 64): C and margin then
         work in any units. "full" whitens X before that, half-way: rows become X W, W = S^(-1/4) with S the shrunk
         scatter of the differences between rows that should be near, so that learning starts at W W instead of the
-        identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "scalar".
-    guard : bool
-        After `fit` from labels, two halves of at most 800 rows judge how far the metrics follow what was learned
+        identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "full" for ODML,
+        LODML and SLMOML up to 1,024 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others.
+        None takes X as it is.
+    guard : "auto", True or False
+        After `fit` from labels, two halves of some 800 rows judge how far the metrics follow what was learned
         (`strength_`), and how far its local part (`local_share_`): each half by what the other one teaches. If labels
-        are noisy or few, this keeps the metrics near the start.
+        are noisy or few, this keeps the metrics near the start. Streams are judged as they grow, by the rows they keep
+        (not those of L2ODML and L2OSL). "auto" is True unless scale is None; DiagonalODML and OMDML have no guard.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": unless given triplets are learned in
         a single pass). One iterate every 1,024 triplets enters it, so shorter streams read out the last one. `shared_`
@@ -54,9 +57,10 @@ TRIPLETS = """\
         For triplets from labels: how many nearest rows of the anchor's class, and at most how many of other classes.
     impostor_margin : float
         How much farther than the farthest target an impostor may be, in units of the mean squared distance.
-    least_impostors : int
-        Nearest rows of other classes that are impostors however far they are. With as many as `n_targets`, no class is
-        without a voice: an anchor without impostors could never resist what others do to the metric of its neighbors.
+    least_impostors : int or "auto"
+        Nearest rows of other classes that are impostors however far they are: "auto" is as many as `n_targets`, so that
+        no class is without a voice; an anchor without impostors could never resist what others do to the metric of its
+        neighbors. 0 is the paper's rule.
     n_epochs : int
         Passes of `fit` over the triplets.
     remine : bool
@@ -76,6 +80,9 @@ TRIPLETS = """\
         "auto": estimated from the first pairs, which should then be a fair sample of both kinds.
     block_size : int or "auto"
         Triplets learned in one block. This affects speed, never the result.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs. Small ones always run on
+        one. None: as many as this process may use (docs/speed.md).
     random_state : int, RandomState or None
         Seed for the order of the anchors and the reservoir.
     verbose : int
@@ -133,8 +140,8 @@ KERNEL_MATRICES = """\
         recomputed for each block, which is slower. Search keeps transformed items within the same limit.
     psd, project : "never", "auto"
         No effect: there is no matrix to project, and psd accepts no other value.
-    guard : False
-        What was learned is always followed.
+    guard : "auto" or False
+        No effect: what was learned is always followed.
     scale : "auto", "scalar" or None
         "auto" and "scalar" divide X by one number, so that rows of the first triplets have a mean squared distance of
         d, the number of features: scikit-learn's default gamma = 1/d then gives typical rows the RBF value exp(-1), in

@@ -150,9 +150,9 @@ class OMKS(KernelLearner):
     >>> X, y = load_wine(return_X_y=True)
     >>> metric = OMKS(random_state=0).fit(scale(X), y)
     >>> print(f"{metric.score(scale(X), y):.2f}")
-    0.99
+    1.00
     >>> metric.weights_.round(1)
-    array([0.1, 0.2, 0.2, 0.3, 0.2])
+    array([0.1, 0.3, 0.3, 0.3, 0.1])
     """
 
     kernels: Any = None

@@ -41,13 +41,16 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
     semi = Semi.parse("none" if space.pairwise else learner.semi, learner.semi_params)
     return Settings(
         who=who, choice=space.adapted(who, choice), space=space, averaging=learner.average, regions=regions,
-        soft_regions=soft, semi=semi, guard=learner.guard,
+        soft_regions=soft, semi=semi, guard=_guarded(learner, space),
+        least_impostors=check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets),
         window=learner.memory == "window" or (learner.memory == "auto" and learner.forget > 0),
         **{name: getattr(learner, name) for name in _AS_THEY_ARE},
     )  # fmt: skip
 
 
-_TAKEN = {"who", "choice", "space", "guard", "averaging", "regions", "soft_regions", "semi", "window"}
+_TAKEN = {
+    "who", "choice", "space", "guard", "averaging", "regions", "soft_regions", "semi", "least_impostors", "window",
+}  # fmt: skip
 _AS_THEY_ARE = [field.name for field in fields(Settings) if field.name not in _TAKEN]
 
 
@@ -58,17 +61,22 @@ def _check_numbers(learner: Any) -> None:
     check.check_real("validation_fraction", learner.validation_fraction, 0.0, 0.9, open_low=True)
     for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
         check.check_count(name, getattr(learner, name))
-    check.check_count("least_impostors", learner.least_impostors, 0)
     check.check_word("memory", learner.memory, ("auto", "sample", "window"))
     check.check_word("balanced", learner.balanced, (True, False))
     if learner.pair_threshold != "auto":
         check.check_real("pair_threshold", learner.pair_threshold, -1e300, 1e300)
     check.check_word("scale", learner.scale, ("auto", "full", "diagonal", "scalar", None))
-    check.check_word("guard", learner.guard, (True, False))
+    check.check_word("guard", learner.guard, ("auto", True, False))
     check.check_word("project", learner.project, ("auto", "components", "effective"))
     check.check_word("average", learner.average, ("auto", True, False))
+    check.check_jobs(learner.n_jobs)
     if learner.block_size != "auto":
         check.check_count("block_size", learner.block_size)
+
+
+def _guarded(learner: Any, space: Representation) -> bool:
+    """Whether a read-out is judged; with scale=None, the plain iterates are read."""
+    return space.guarded and learner.scale is not None if learner.guard == "auto" else bool(learner.guard)
 
 
 def per_class(lam: Any) -> Locality:

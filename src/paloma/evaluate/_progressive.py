@@ -1,5 +1,7 @@
 """Progressive validation: every batch is predicted before it is learned."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any

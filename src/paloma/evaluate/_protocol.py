@@ -1,5 +1,7 @@
 """The protocol of the paper's section 4: random splits, tuning on the training part, k-NN on the rest, many runs."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import process_time
@@ -35,7 +37,7 @@ class Protocol:
     max_rows: int = 6000
     n_neighbors: int = 3
 
-    def run(self, method: Method | Learner, X: Array, y: Array, train: Array, test: Array, seed: int = 0) -> "Outcome":
+    def run(self, method: Method | Learner, X: Array, y: Array, train: Array, test: Array, seed: int = 0) -> Outcome:
         """Tune one method on the rows `train`, fit it there, and classify the rows `test`."""
         chosen = _as_method(method)
         begin = process_time()

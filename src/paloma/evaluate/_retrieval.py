@@ -1,5 +1,7 @@
 """Evaluation of retrieval: a database of items, queries that are not in it, and the metrics of `paloma.metrics`."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

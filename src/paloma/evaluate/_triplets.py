@@ -1,5 +1,7 @@
 """Evaluation of learners on triplets."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter

@@ -2,6 +2,7 @@
 
 A publication is a number that all rows of a table carry. A refresh fills a new table and puts it in the old one's place
 in one transaction, with a new number, so that a search notices when its metric and the table do not belong together.
+The comment on the table ends with a revision, another number with every change, so that a writer notices another one.
 """
 
 import secrets
@@ -35,7 +36,7 @@ def _is_name(name: str) -> bool:
 
 @dataclass
 class DatabaseSettings:
-    """Where the table is and how it is searched; `publication` is what this index wrote there last."""
+    """Where the table is and how it is searched; `publication` and `revision` are what this index wrote there last."""
 
     connection: Any = ""
     table: str | tuple[str, str] = "paloma_items"
@@ -43,10 +44,11 @@ class DatabaseSettings:
     ef_search: int = 100
     replace: bool = False
     publication: int | None = None
+    revision: int | None = None
 
     def __post_init__(self) -> None:
         check.check_count("ef_search", self.ef_search)
-        names = [self.table] if isinstance(self.table, str) else list(self.table)
+        names: list[Any] = [self.table] if isinstance(self.table, str) else list(self.table)
         if len(names) not in (1, 2) or not all(isinstance(name, str) and _is_name(name) for name in names):
             raise ValueError(f"table must be a name of at most 50 bytes or a pair (schema, name), got {self.table!r}.")
         self.table = names[0] if len(names) == 1 else (names[0], names[1])
@@ -102,7 +104,8 @@ class Database:
             _create(cursor, settings, vectors.shape[1], "text" if view.shelf.ids.dtype.kind == "U" else "bigint")
             _copy(cursor, settings.name(NEW), view.shelf.ids, publication, vectors)
             _put_in_place(cursor, settings)
-        settings.publication = publication
+            revision = _revised(cursor, settings)
+        settings.publication, settings.revision = publication, revision
         return cls(view, settings, balance, extent)
 
     @classmethod
@@ -130,6 +133,8 @@ class Database:
                 cursor.execute(query, [self.view.shelf.ids[gone].tolist()])
             if new is not None:
                 _copy(cursor, self.settings.name(), view.shelf.ids[len(kept) :], self._publication, new)
+            revision = _revised(cursor, self.settings)
+        self.settings.revision = revision
         return Database(view, self.settings, self._balance, extent)
 
     def clear(self) -> None:
@@ -137,7 +142,7 @@ class Database:
         with self.settings.transaction() as cursor:
             self._check_publication(cursor)
             cursor.execute(sql().SQL("DROP TABLE {}").format(self.settings.name()))
-        self.settings.publication = None
+        self.settings.publication = self.settings.revision = None
 
     def _check_publication(self, cursor: Any) -> None:
         """Lock the table and make sure that it is still the one this index wrote, with its items and no others."""
@@ -156,6 +161,11 @@ class Database:
                 f"MetricIndex: the table {self.settings.table!r} has {count:,} items, but this index knows "
                 f"{len(self.view.shelf):,}: another index or process changed it. Nothing was changed; load that index, "
                 "or call refresh() on this one to write the table again."
+            )
+        if _comment(cursor, self.settings) != _comment_of(self.settings.revision):
+            raise Superseded(
+                f"MetricIndex: another index or process changed items of the table {self.settings.table!r}. Nothing "
+                "was changed; load that index, or call refresh() on this one to write the table again."
             )
 
     def _check(self, publications: Array) -> None:
@@ -264,7 +274,7 @@ def _refuse_foreign(cursor: Any, settings: DatabaseSettings) -> None:
     comment = _comment(cursor, settings)
     if comment is None:
         return
-    if comment != COMMENT:
+    if not comment.startswith(COMMENT):
         raise ValueError(
             f"MetricIndex: the table {settings.table!r} exists and was not created by paloma; choose another name."
         )
@@ -295,4 +305,15 @@ def _put_in_place(cursor: Any, settings: DatabaseSettings) -> None:
     table = settings.table if isinstance(settings.table, str) else settings.table[1]
     cursor.execute(sql().SQL("DROP TABLE IF EXISTS {}").format(settings.name()))
     cursor.execute(sql().SQL("ALTER TABLE {} RENAME TO {}").format(settings.name(NEW), sql().Identifier(table)))
-    cursor.execute(sql().SQL("COMMENT ON TABLE {} IS {}").format(settings.name(), sql().Literal(COMMENT)))
+
+
+def _revised(cursor: Any, settings: DatabaseSettings) -> int:
+    """Mark the table as changed, by a new revision."""
+    revision = secrets.randbits(62)
+    query = sql().SQL("COMMENT ON TABLE {} IS {}")
+    cursor.execute(query.format(settings.name(), sql().Literal(_comment_of(revision))))
+    return revision
+
+
+def _comment_of(revision: int | None) -> str:
+    return f"{COMMENT}, revision {revision}"

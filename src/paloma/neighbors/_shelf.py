@@ -1,5 +1,8 @@
 """Items as plain data: rows, ids of the user's own, and shares of classes. A shelf never changes; a new one is made."""
 
+from __future__ import annotations
+
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,6 +17,8 @@ from .._core.locality import Labels
 from .._reading import Reader
 from .._typing import Array
 
+_NOTHING = "null"
+
 
 @dataclass(frozen=True)
 class Shelf:
@@ -23,6 +28,7 @@ class Shelf:
     ids : (n,) whole numbers or strings, all different.
     shares : (n, 1 + n_labels) CSR; column 0 is "no class", column 1 + j the class `labels.labels[j]`; rows sum to 1.
     next_id : the next id that is given by default; larger than any whole number that was ever an id.
+    payload : (n,) what users attached to the items, as JSON; None: nothing to any of them.
     """
 
     X: Any
@@ -30,6 +36,7 @@ class Shelf:
     shares: sp.csr_matrix
     labels: Labels
     next_id: int = 0
+    payload: Array | None = None
 
     @classmethod
     def empty(cls, next_id: int = 0) -> Self:
@@ -44,6 +51,8 @@ class Shelf:
         fits = isinstance(self.shares, sp.csr_matrix) and self.shares.shape == shape and self.X.shape[0] == n
         if not (fits and self.ids.ndim == 1 and len(np.unique(as_ids(self.ids))) == n and type(self.next_id) is int):
             raise ValueError("The items of an index do not fit together.")
+        if self.payload is not None and self.payload.shape != (n,):
+            raise ValueError("The payload of an index does not fit its items.")
         if n and not (np.allclose(self.shares.sum(axis=1), 1.0) and (np.diff(self.shares.indptr) > 0).all()):
             raise ValueError("The class shares of an index do not sum to 1.")
         return self
@@ -59,7 +68,7 @@ class Shelf:
         near = self._order[np.minimum(np.searchsorted(self.ids, ids, sorter=self._order), len(self) - 1)]
         return np.where(self.ids[near] == ids, near, -1)
 
-    def added(self, reader: Reader, X: Any, y: Any, ids: Any) -> "Shelf":
+    def added(self, reader: Reader, X: Any, y: Any, ids: Any, payload: Any = None) -> Shelf:
         """This shelf and more items, after every check."""
         rows = reader.rows(X)
         rows = rows.copy() if len(self) == 0 else check.of_kind(rows, sp.issparse(self.X))
@@ -68,9 +77,9 @@ class Shelf:
         n = rows.shape[0]
         labels, shares = self._shares(reader, y, n)
         new = self._new_ids(ids, n)
-        numbers = new.dtype.kind != "U"
+        numbers, payload = new.dtype.kind != "U", self._payload(payload, n)
         if not len(self):
-            return Shelf(rows, new, shares, labels, self._after(new))
+            return Shelf(rows, new, shares, labels, self._after(new), payload)
         if numbers == (self.ids.dtype.kind == "U"):
             kinds = ("numbers", "strings") if numbers else ("strings", "numbers")
             raise TypeError(
@@ -78,7 +87,26 @@ class Shelf:
             )
         X = sp.vstack([self.X, rows], "csr") if sp.issparse(rows) else np.concatenate([self.X, rows])
         old = sp.csr_matrix((self.shares.data, self.shares.indices, self.shares.indptr), (len(self), shares.shape[1]))
-        return Shelf(X, np.concatenate([self.ids, new]), sp.vstack([old, shares], "csr"), labels, self._after(new))
+        ids, shares = np.concatenate([self.ids, new]), sp.vstack([old, shares], "csr")
+        return Shelf(X, ids, shares, labels, self._after(new), payload)
+
+    def _payload(self, payload: Any, n: int) -> Array | None:
+        """The payload of these items and of n new ones."""
+        if payload is None and self.payload is None:
+            return None
+        held = np.full(len(self), _NOTHING, object) if self.payload is None else self.payload
+        values = [None] * n if payload is None else list(payload)
+        if len(values) != n:
+            raise ValueError(
+                f"MetricIndex: payload must have one entry for each of the {n} rows of X, got {len(values)}."
+            )
+        try:
+            texts = [json.dumps(value, allow_nan=False) for value in values]
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"MetricIndex: payload must be what JSON can hold: {error}.") from None
+        new = np.empty(n, object)
+        new[:] = texts
+        return np.concatenate([held, new])
 
     def _after(self, new: Array) -> int:
         return self.next_id if new.dtype.kind == "U" else max(self.next_id, int(new.max(initial=-1)) + 1)
@@ -144,9 +172,18 @@ class Shelf:
             raise ValueError(f"MetricIndex: not in the index: {listed(given[places < 0])}.")
         return places
 
-    def taken(self, kept: Array) -> "Shelf":
+    def taken(self, kept: Array) -> Shelf:
         """The items numbered `kept`."""
-        return replace(self, X=self.X[kept], ids=self.ids[kept], shares=self.shares[kept])
+        payload = None if self.payload is None else self.payload[kept]
+        return replace(self, X=self.X[kept], ids=self.ids[kept], shares=self.shares[kept], payload=payload)
+
+    def payload_of(self, places: Array) -> Array:
+        """What was attached to each item."""
+        texts = [_NOTHING] * len(places) if self.payload is None else self.payload[places]
+        out = np.empty(len(places), object)
+        for k, text in enumerate(texts):
+            out[k] = json.loads(text)
+        return out
 
     def labels_of(self, places: Array) -> Array:
         """Label of each item, that of its largest share; None if it has no class."""

@@ -5,6 +5,7 @@ weighted sums over the item's classes.
 """
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,13 @@ class View:
     def revised(self, shelf: Shelf) -> "View":
         """Other items under the same metric, in the same coordinates."""
         return View(self.reader, shelf, self.center)
+
+    def of_group(self, group: Any) -> "View":
+        """The same items, all of them under the metric of a group."""
+        code = self.reader.codes(np.array([group]), 1, "group")
+        out = copy(self)
+        out.codes, out.hard = np.repeat(code, len(self.shelf)), True
+        return out
 
     def queries(self, Q: Any) -> Any:
         """Rows of the items' kind, checked, in the learner's precision."""

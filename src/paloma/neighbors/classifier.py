@@ -1,18 +1,39 @@
 """k nearest neighbors under local metrics."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
+from .._core.locality import Labels
 from .._search.voting import RULES, majority, vote_shares, vote_weights
+from .._threads import jobs
 from .._typing import Array
-from ..estimators import LODML, bare_learner, is_learner, measure_of, parted, reader_of, reading, settings_of
+from ..estimators import (
+    LODML,
+    bare_learner,
+    changed_since,
+    is_learner,
+    measure_of,
+    parted,
+    reader_of,
+    reading,
+    settings_of,
+)  # fmt: skip
 from ..estimators.base import Learner
+from ._voters import Voters
+
+# The default of n_neighbors; as the only value it may be more than there are rows.
+N_NEIGHBORS = 10
 
 
 class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -24,14 +45,23 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     metric : learner, optional
-        None is ``LODML(random_state=0)``. A fitted learner is used as it is, including inside a FrozenEstimator; an
-        unfitted one is cloned and fitted on the rows passed to `fit`.
+        None is ``LODML(random_state=0)``. A fitted learner is used as it is, including inside a FrozenEstimator, unless
+        its parameters were changed since it learned; an unfitted or changed one is cloned and fitted on the rows passed
+        to `fit`.
     n_neighbors : int
-        Number of neighbors that vote. A tie goes to the class of the nearest of the tied neighbors.
-    weights : {"uniform", "soft", "distance"}
+        Number of neighbors that vote. The default of 10 means all rows if there are fewer; any other number of
+        neighbors must be there. A tie goes to the class of the nearest of the tied neighbors. May be changed at any
+        time; `neighbor_scores` compares several numbers without learning again.
+    weights : {"soft", "uniform", "distance"}
         What a neighbor's vote counts. "soft": for distances exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last
         neighbor; for similarities 1 / r for the r-th of the first seven. "uniform": the same for all
         (``n_neighbors=3, weights="uniform"`` is the paper's vote). "distance": 1 / d_r, for distances only.
+    streamed_rows : int
+        How many rows of each class that come by `partial_fit` are kept to vote: a uniform sample of them, or the last
+        ones if the metric remembers by a window. Rows of `fit` always stay.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
+        process may use (docs/speed.md). Not kept in model files.
 
     Examples
     --------
@@ -40,86 +70,203 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(X[::2], y[::2])
     >>> print(f"{model.score(X[1::2], y[1::2]):.2f}")
-    0.97
+    0.96
     """
 
-    def __init__(self, metric: Any = None, *, n_neighbors: int = 3, weights: str = "uniform") -> None:
+    _placed: Any  # the rows under the metric; None: not yet
+
+    def __init__(
+        self,
+        metric: Any = None,
+        *,
+        n_neighbors: int = N_NEIGHBORS,
+        weights: str = "soft",
+        streamed_rows: int = 1000,
+        n_jobs: int | None = None,
+    ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.weights = weights
+        self.streamed_rows = streamed_rows
+        self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Fit the metric, unless it is already fitted, and keep the rows as candidates."""
-        with check.unchanged_on_error(self):
+    # -- learning ----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the metric, unless it is already fitted, and keep the rows as candidates.
+
+        sample_weight : (n,) factors of the rows' votes; a row of weight 0 does not vote. The metric learns from all
+            rows alike.
+        """
+        with jobs(self.n_jobs), check.unchanged_on_error(self):
             self._check_parameters()
-            if y is None:
-                raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
-            rows = check.check_rows(self, X, reset=True)
-            labels = check.check_labels(self, y, rows.shape[0])
-            if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
-                raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier on a "
-                                 "regression target with continuous values.")  # fmt: skip
+            rows, labels, votes = self._checked(X, y, sample_weight, reset=True)
             self._check_enough(rows.shape[0], f"n_samples = {rows.shape[0]} rows of X")
             self.metric_ = self._fitted_metric(X, labels)
             learner = bare_learner(self.metric_)
-            reader = reader_of(learner)
-            if rows.shape[1] != reader.n_features:
-                raise ValueError(f"X has {rows.shape[1]} features, but the metric was fitted with {reader.n_features}.")
-            rows = rows.astype(reader.dtype, copy=False)
-            rows, labels = self._voters(learner, rows, labels)
-            self.classes_, self._numbers = np.unique(labels, return_inverse=True)
-            self._items = self._placed(rows, labels)
+            rows = self._as_learned(learner, rows)
+            numbers, labels = self._voters(learner, rows, labels)
+            if votes is not None:
+                voting = votes[numbers] > 0
+                if not voting.any():
+                    raise ValueError(f"{check.name_of(self)}: every sample_weight is zero, so no row can vote.")
+                numbers, labels = numbers[voting], labels[voting]
+                self._check_enough(len(numbers), f"{len(numbers)} rows of X with a vote")
+            whole = len(numbers) == rows.shape[0]
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+            n = rows.shape[0]
+            self._kept = Voters(
+                rows if whole else rows[numbers], codes, None if whole else numbers,
+                None if votes is None else votes[numbers], n, n,
+            )  # fmt: skip
+            self._place()
         return self
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from more rows in one pass, and let them vote: a new class is predicted from then on.
+
+        The metric continues to learn, also one that was passed fitted; inside a FrozenEstimator it stays as it is.
+        Of each class at most `streamed_rows` rows are kept beside those of `fit`.
+
+        classes : labels of future rows, which `classes_` and `predict_proba` then have from the start.
+        sample_weight : as in `fit`.
+        """
+        fresh = not hasattr(self, "metric_")
+        with check.unchanged_on_error(self):
+            self._check_parameters()
+            rows, labels, votes = self._checked(X, y, sample_weight, reset=fresh)
+            known = Labels() if fresh else Labels(self.classes_)
+            for more in (classes, labels):
+                known = known if more is None else known.extended(np.asarray(more))
+            if fresh:
+                metric = LODML(random_state=0) if self.metric is None else self.metric
+                self.metric_ = metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric)
+            learner = bare_learner(self.metric_)
+            if learner.__sklearn_is_fitted__():
+                self._as_learned(learner, rows)
+            if not isinstance(self.metric_, FrozenEstimator):
+                learner.partial_fit(X, labels, classes=classes)
+            rows = self._as_learned(learner, rows)
+            voting = np.ones(len(labels), bool) if learner.unlabeled is None else labels != learner.unlabeled
+            if votes is not None:
+                voting &= votes > 0
+            took, self.classes_ = np.flatnonzero(voting), reader_of(learner).labeled(known.sorted)
+            later = Voters(
+                rows[took], np.searchsorted(self.classes_, labels[took]), took, None if votes is None else votes[took],
+                0, len(labels),
+            )  # fmt: skip
+            earlier = later.none() if fresh else self._kept
+            earlier = replace(earlier, numbers=np.searchsorted(self.classes_, known.labels[earlier.numbers]))
+            self._kept = earlier.joined(later, self.streamed_rows, settings_of(learner).window)
+            self._placed = None
+        return self
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
+        if y is None:
+            raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
+        rows = check.check_rows(self, X, reset=reset)
+        labels = check.check_labels(self, y, rows.shape[0])
+        if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+            raise ValueError("Unknown label type: continuous. Maybe you are trying to fit a classifier on a "
+                             "regression target with continuous values.")  # fmt: skip
+        return rows, labels, check.check_weight(self, sample_weight, rows.shape[0], "sample_weight", "rows of X")
+
+    def _as_learned(self, learner: Learner, rows: Any) -> Any:
+        """Rows in the precision of the metric, which must have as many features."""
+        reader = reader_of(learner)
+        if rows.shape[1] != reader.n_features:
+            raise ValueError(f"X has {rows.shape[1]} features, but the metric was fitted with {reader.n_features}.")
+        return rows.astype(reader.dtype, copy=False)
 
     def _check_parameters(self) -> None:
         check.check_count("n_neighbors", self.n_neighbors)
         check.check_word("weights", self.weights, RULES)
+        check.check_count("streamed_rows", self.streamed_rows)
+        check.check_jobs(self.n_jobs)
 
     def _check_enough(self, n: int, what: str) -> None:
-        if n < self.n_neighbors:
+        if n < self.n_neighbors != N_NEIGHBORS:
             raise ValueError(f"n_neighbors={self.n_neighbors} is more than the {what}.")
 
-    def _placed(self, rows: Any, labels: Array) -> Any:
-        """Rows under the metrics of their classes, as they are now."""
-        learner = bare_learner(self.metric_)
+    def _voters(self, learner: Learner, rows: Any, labels: Array) -> tuple[Array, Array]:
+        """Numbers and labels of rows that may vote: those with a label, and unless semi="none" those that labeled rows
+        agree on."""
+        if learner.unlabeled is None or not (labels == learner.unlabeled).any():
+            return np.arange(len(labels)), labels
+        if settings_of(learner).semi.votes:
+            labels = learner.transduce(rows, labels)
+        numbers = np.flatnonzero(labels != learner.unlabeled)
+        self._check_enough(len(numbers), f"{len(numbers)} labeled rows of X")
+        return numbers, labels[numbers]
+
+    def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
+        metric = LODML(random_state=0) if self.metric is None else self.metric
+        learner = bare_learner(metric)
+        changed = changed_since(learner) if learner.__sklearn_is_fitted__() else []
+        if changed and isinstance(metric, FrozenEstimator):
+            raise ValueError(
+                f"{check.name_of(self)}: {changed[0]} of the frozen metric was changed since it learned. Fit the "
+                "metric again, or set it back."
+            )
+        return clone(metric).fit(X, y) if changed or not learner.__sklearn_is_fitted__() else metric
+
+    # -- the rows that vote ------------------------------------------------------------------------------------------
+
+    def _place(self) -> None:
+        """Put the rows under the metrics of their classes, as they are now."""
+        learner, rows = bare_learner(self.metric_), self._kept.rows
         with reading(learner):
             reader = reader_of(learner)
-            return reader.items(rows, reader.candidates(rows, labels))
+            self._placed = reader.items(rows, reader.candidates(rows, self.labels_))
+            self._published = learner.n_updates_
+
+    @property
+    def _items(self) -> Any:
+        """The rows under the metrics of their classes; those of a stream are put there when they are first searched."""
+        if not len(self._kept):
+            raise ValueError(f"{check.name_of(self)}: no row with a label has come yet, so none can vote.")
+        if self._placed is None:
+            self._place()
+        return self._placed
 
     @property
     def rows_(self) -> Any:
         """The rows that vote."""
         check_is_fitted(self)
-        return self._items.X
+        return self._kept.rows
 
     @property
     def labels_(self) -> Array:
         """Their labels."""
         check_is_fitted(self)
-        return self.classes_[self._numbers]
+        return self.classes_[self._kept.numbers]
 
     @property
     def row_numbers_(self) -> Array:
-        """Their ascending row numbers in the X of `fit`, as `kneighbors` returns them: rows left without a label do
-        not vote."""
+        """Their ascending row numbers, as `kneighbors` returns them: counted over the X of `fit` and then of every
+        `partial_fit`. Rows without a label, and rows that were not kept, are missing."""
         check_is_fitted(self)
-        return np.arange(len(self._numbers)) if self._row_numbers is None else self._row_numbers
+        return self._kept.places
+
+    @property
+    def n_streamed_(self) -> int:
+        """How many of them came by `partial_fit`."""
+        check_is_fitted(self)
+        return self._kept.n_streamed
+
+    @property
+    def updates_behind(self) -> int:
+        """Number of updates of the metric since the rows were put under it; `refresh` makes it 0."""
+        check_is_fitted(self)
+        return 0 if self._placed is None else max(0, int(bare_learner(self.metric_).n_updates_ - self._published))
 
     def refresh(self) -> Self:
         """Map the rows again under the current metric, after it has learned more."""
-        self._items = self._placed(self.rows_, self.labels_)
+        check_is_fitted(self)
+        self._place()
         return self
-
-    def _voters(self, learner: Learner, rows: Any, labels: Array) -> tuple[Any, Array]:
-        """Rows that may vote: those with a label, and unless semi="none" those that labeled rows agree on."""
-        self._row_numbers = None
-        if learner.unlabeled is None or not (labels == learner.unlabeled).any():
-            return rows, labels
-        if settings_of(learner).semi.votes:
-            labels = learner.transduce(rows, labels)
-        self._row_numbers = np.flatnonzero(labels != learner.unlabeled)
-        self._check_enough(len(self._row_numbers), f"{len(self._row_numbers)} labeled rows of X")
-        return rows[self._row_numbers], labels[self._row_numbers]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -129,9 +276,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             tags.input_tags.sparse, tags.input_tags.pairwise = taken.sparse, taken.pairwise
         return tags
 
-    def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
-        metric = LODML(random_state=0) if self.metric is None else self.metric
-        return metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric).fit(X, y)
+    # -- asking ------------------------------------------------------------------------------------------------------
 
     def kneighbors(
         self, X: ArrayLike | None = None, n_neighbors: int | None = None, return_distance: bool = True
@@ -144,19 +289,20 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors : None is that of the classifier.
         """
         check_is_fitted(self)
-        n = self._items.X.shape[0] - (X is None)
+        n = len(self._kept) - (X is None)
         k = n_neighbors
         if k is None:
-            k = self.n_neighbors
+            k = min(self.n_neighbors, n) if self.n_neighbors == N_NEIGHBORS else self.n_neighbors
         check.check_count("n_neighbors", k)
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
         if X is None:
-            values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
+            with jobs(self.n_jobs):
+                values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
         else:
             values, ids = self._search(X, k)
-        if self._row_numbers is not None:
-            ids = self._row_numbers[ids]
+        if self._kept.row_numbers is not None:
+            ids = self._kept.row_numbers[ids]
         if not return_distance:
             return ids
         return measure_of(bare_learner(self.metric_)).visible(values), ids
@@ -167,14 +313,19 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[majority(*self._votes(X))]
 
     def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
-        return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
+        with jobs(self.n_jobs):
+            return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
         self._check_parameters()
-        values, ids = self._search(X, min(self.n_neighbors, len(self._numbers)))
+        values, ids = self._search(X, min(self.n_neighbors, len(self._kept)))
+        return self._kept.numbers[ids], self._weighted(values, ids)
+
+    def _weighted(self, values: Array, ids: Array) -> Array:
         is_distance = measure_of(bare_learner(self.metric_)).is_distance
-        return self._numbers[ids], vote_weights(self.weights, values, is_distance)
+        weights = vote_weights(self.weights, values, is_distance)
+        return weights if self._kept.weights is None else weights * self._kept.weights[ids]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """Share of each class in the vote; the predicted class stands out by 1e-9 if votes are tied."""
@@ -182,22 +333,50 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         numbers, weights = self._votes(X)
         return vote_shares(numbers, np.arange(len(self.classes_)), weights)
 
+    def neighbor_scores(
+        self, X: ArrayLike, y: ArrayLike, n_neighbors: Iterable[int] = (1, 3, 5, 10, 20)
+    ) -> dict[int, float]:
+        """Accuracy on these rows with each number of neighbors, from one search; nothing is learned again.
+
+        Choose by rows that neither the metric nor the classifier was fitted on, then
+        ``set_params(n_neighbors=...)``, which needs no `fit`.
+
+        Examples
+        --------
+        >>> from paloma import LODML, MetricKNeighborsClassifier
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(X[::2], y[::2])
+        >>> {k: round(accuracy, 2) for k, accuracy in model.neighbor_scores(X[1::2], y[1::2], (1, 3)).items()}
+        {1: 0.9..., 3: 0.97}
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        wanted = list(n_neighbors)
+        for k in wanted:
+            check.check_between("n_neighbors", k, 1, len(self._kept))
+        values, ids = self._search(X, max(wanted))
+        labels = check.check_labels(self, y, len(ids))
+        voted = {k: majority(self._kept.numbers[ids[:, :k]], self._weighted(values[:, :k], ids[:, :k])) for k in wanted}
+        return {k: float((self.classes_[numbers] == labels).mean()) for k, numbers in voted.items()}
+
 
 def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:
     """What a fitted classifier holds beside its metric; None if that has changed since the rows were put under it."""
-    if classifier._items.metric is not reader_of(bare_learner(classifier.metric_)).metric:
+    placed = classifier._placed
+    if placed is not None and placed.metric is not reader_of(bare_learner(classifier.metric_)).metric:
         return None
-    names = ("classes", "numbers", "row_numbers", "rows")
-    return dict(
-        zip(names, (classifier.classes_, classifier._numbers, classifier._row_numbers, classifier.rows_), strict=True)
-    )
+    kept = {field.name: getattr(classifier._kept, field.name) for field in fields(Voters)}
+    return {"classes": classifier.classes_, **kept}
 
 
 def put_rows(classifier: MetricKNeighborsClassifier, metric: Any, kept: dict[str, Any]) -> None:
     """Fit a classifier with what `kept_rows` gave, and this fitted metric."""
-    rows = kept["rows"]
-    if kept["row_numbers"] is None and isinstance(rows, np.ndarray):
-        rows = check.read_only(rows)
-    classifier.metric_, classifier.classes_ = metric, kept["classes"]
-    classifier._numbers, classifier._row_numbers = kept["numbers"], kept["row_numbers"]
-    classifier._items = classifier._placed(rows, classifier.classes_[classifier._numbers])
+    kept = dict(kept)
+    if kept["row_numbers"] is None and isinstance(kept["rows"], np.ndarray):
+        kept["rows"] = check.read_only(kept["rows"])
+    classifier.metric_, classifier.classes_ = metric, kept.pop("classes")
+    for name in ("n_fitted", "n_seen"):
+        kept[name] = len(kept["numbers"]) if kept[name] is None else kept[name]
+    classifier._kept = Voters(**kept)
+    classifier._place()

@@ -1,5 +1,7 @@
 """Euclidean nearest neighbors: the baseline that a learned metric has to beat."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.neighbors import NearestNeighbors

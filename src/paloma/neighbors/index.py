@@ -1,21 +1,25 @@
 """An index of items under local metrics: exact, approximate, or inside a database."""
 
+from __future__ import annotations
+
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import Labels
+from .._rows import stacked
+from .._threads import jobs, sharing
 from .._typing import Array
-from ..estimators import Mark, is_learner, parted, reader_of, reading
+from ..estimators import Mark, at_start, is_learner, no_learner, obey, parted, reader_of, reading
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -25,6 +29,8 @@ from ._view import View
 
 # Seconds that a search waits for a writer that has changed a database to publish what belongs to it.
 PATIENCE = 1.0
+# Items that the scale of a learner is taken from if feedback is the first thing it learns.
+MOST_TYPICAL = 1000
 
 
 @dataclass(frozen=True)
@@ -50,13 +56,17 @@ class MetricIndex:
     Parameters
     ----------
     metric : learner
-        Fitted before the first items are added, possibly inside a FrozenEstimator. It may continue to learn. Or a
-        fitted pipeline that ends in a learner: items and queries then pass through the current state of the preceding
-        steps.
+        Possibly inside a FrozenEstimator. It may continue to learn. One that is not fitted starts at its initial
+        metric, the Euclidean one unless it has another `init`, and learns by `feedback` or by its own `partial_fit`.
+        Or a fitted pipeline that ends in a learner: items and queries then pass through the current state of the
+        preceding steps.
     backend : str
         ``"exact"`` (default): tiles of matrix products, every neighbor certified against rounding.
         ``"faiss-flat"``: the same result from faiss. ``"faiss-hnsw"``, ``"faiss-ivf"``: approximate, faster from about
         50,000 items on; `recall` measures how good. ``"pgvector"``: vectors in a PostgreSQL table.
+    n_jobs : int or None
+        At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
+        process may use (docs/speed.md). Not kept in model files.
     **options
         Of the backend. ``faiss-hnsw``: `n_links` (32; more is better and larger), `ef_construction` (40),
         `ef_search` (64; more is better and slower). ``faiss-ivf``: `n_lists` (2 sqrt(n)), `n_probes` (an eighth of
@@ -75,7 +85,7 @@ class MetricIndex:
     >>> ids = index.add(X[::2], y[::2])
     >>> distances, ids = index.search(X[1:4:2], k=3)
     >>> ids.tolist()
-    [[6, 17, 15], [15, 1, 17]]
+    [[6, 17, 15], [15, 1, 19]]
     >>> _ = metric.partial_fit(X[1::2], y[1::2])
     >>> index.updates_behind > 0
     True
@@ -83,12 +93,14 @@ class MetricIndex:
     0
     """
 
-    def __init__(self, metric: Any, *, backend: str = "exact", **options: Any) -> None:
+    def __init__(self, metric: Any, *, backend: str = "exact", n_jobs: int | None = None, **options: Any) -> None:
+        check.check_jobs(n_jobs)
+        self.n_jobs = n_jobs
         self._engine, self._settings = chosen(backend, options)
         self.metric, self.backend = metric, backend
         before, learner = parted(metric)
         if not is_learner(learner):
-            raise TypeError(f"metric must be a paloma learner, got {type(metric).__name__}.")
+            raise TypeError(no_learner(metric))
         self._before, self._learner = deepcopy(before), learner
         self._published: Published | None = None
         self._empty = Shelf.empty()
@@ -115,7 +127,13 @@ class MetricIndex:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
-    def add(self, X: ArrayLike, y: ArrayLike | None = None, ids: ArrayLike | None = None) -> Array:
+    def add(
+        self,
+        X: ArrayLike,
+        y: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        payload: Iterable[Any] | None = None,
+    ) -> Array:
         """Add items under the published metric; the first ones publish the current metric.
 
         Parameters
@@ -126,15 +144,18 @@ class MetricIndex:
             never seen is scored by lam U + mu I. Global learners ignore y.
         ids : (n,) integers or strings that are not in the index; by default the next integers, which are never reused,
             even if items are removed.
+        payload : (n,) anything that JSON can hold, such as a title or a dict, to be had back by `payload_of`.
 
         Returns
         -------
         ids : (n,) ids of the new items. Adding copies all existing items: add many at a time.
         """
-        with self._writing:
-            held = self._shelf
+        with jobs(self.n_jobs), self._writing:
+            held, rows = self._shelf, self._prepared(X)
             with reading(self._learner):
-                shelf = held.added(reader_of(self._learner), self._prepared(X), y, ids)
+                if not self._learner.__sklearn_is_fitted__():
+                    at_start(self._learner, rows)
+                shelf = held.added(reader_of(self._learner), rows, y, ids, payload)
             if self._published is None:
                 self._publish(shelf)
             else:
@@ -156,8 +177,7 @@ class MetricIndex:
 
     def refresh(self) -> Self:
         """Publish the current metric: all items are mapped again, and graphs are rebuilt."""
-        with self._writing:
-            check_is_fitted(self._learner)
+        with jobs(self.n_jobs), self._writing:
             if len(self):
                 self._publish(self._shelf)
         return self
@@ -182,7 +202,7 @@ class MetricIndex:
     # -- reading ---------------------------------------------------------------------------------------------
 
     def search(
-        self, Q: ArrayLike, k: int, *, rerank: str = "published", n_candidates: int | None = None
+        self, Q: ArrayLike, k: int, *, rerank: str = "published", n_candidates: int | None = None, group: Any = None
     ) -> tuple[Array, Array]:
         """The k nearest items of each query.
 
@@ -193,7 +213,10 @@ class MetricIndex:
         rerank : ``"published"``: the k nearest under the published metric. ``"live"``: candidates are found under the
             published metric and ranked exactly under the current one, so learning takes effect at once and nothing is
             rebuilt. A metric that learns in another thread is waited for.
-        n_candidates : for ``rerank="live"``; by default 3 k, at least k + 20. Use more as the index grows stale.
+        n_candidates : for ``rerank="live"`` and for `group`; by default 3 k, at least k + 20. Use more as the index
+            grows stale, or as groups differ from each other.
+        group : whose metric ranks, if the metric learned with `groups`: candidates are found as for everybody, and
+            ranked exactly under the group's metric.
 
         Returns
         -------
@@ -202,38 +225,51 @@ class MetricIndex:
         """
         check.check_word("rerank", rerank, ("published", "live"))
         check.check_count("k", k)
-        check_is_fitted(self._learner)
+        self._held(k)
         n = _candidates(k) if n_candidates is None else n_candidates
         check.check_count("n_candidates", n, k)
-        return self._settled(self._prepared(Q), k, n if rerank == "live" else None)
+        wanted = None if rerank == "published" and group is None else n
+        with jobs(self.n_jobs):
+            return self._settled(self._prepared(Q), k, wanted, rerank == "live", group)
 
     def _prepared(self, X: Any) -> Any:
         """Rows as the learner sees them."""
         return X if self._before is None else self._before.transform(X)
 
-    def _settled(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
+    def _settled(
+        self, Q: Any, k: int, n_candidates: int | None, live: bool = True, group: Any = None
+    ) -> tuple[Array, Array]:
         """Search again if a database was changed in the meantime and what belongs to it is about to be published."""
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._found(Q, k, n_candidates)
+                return self._found(Q, k, n_candidates, live, group)
             except Superseded:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
 
-    def _found(self, Q: Any, k: int, n_candidates: int | None) -> tuple[Array, Array]:
-        """One attempt at what is published now; with candidates, ranked by the current metric."""
-        published = self._held(k)
-        view, rows = published.view, published.view.queries(Q)
+    def _found(self, Q: Any, k: int, n_candidates: int | None, live: bool, group: Any) -> tuple[Array, Array]:
+        """One attempt at what is published now; with candidates, ranked by the current metric, or that of a group."""
         if n_candidates is None:
-            values, places = published.engine.search(rows, k)
+            published = self._held(k)
+            values, places = published.engine.search(published.view.queries(Q), k)
         else:
-            places = published.engine.candidates(rows, min(n_candidates, len(view.shelf)), k)
             with reading(self._learner):
-                live = View(reader_of(self._learner), view.shelf, view.center)
-                values, places = live.best_of(rows, places, k)
+                published = self._held(k)
+                values, places = self._ranked(published, published.view.queries(Q), k, n_candidates, live, group)
+        view = published.view
         return view.reader.measure.visible(values), view.shelf.ids[places]
+
+    def _ranked(
+        self, published: Published, Q: Any, k: int, n_candidates: int, live: bool, group: Any
+    ) -> tuple[Array, Array]:
+        """The k best of the published candidates under the current metric, or under that of a group."""
+        view = published.view
+        places = published.engine.candidates(Q, min(n_candidates, len(view.shelf)), k)
+        ranking = View(reader_of(self._learner), view.shelf, view.center) if live else view
+        with sharing(n_candidates, Q.shape[1], Q.shape[1]):
+            return (ranking if group is None else ranking.of_group(group)).best_of(Q, places, k)
 
     def _held(self, k: int) -> Published:
         published = self._published
@@ -246,16 +282,86 @@ class MetricIndex:
 
     def rank(self, Q: ArrayLike) -> Array:
         """Ids of all items, nearest first, for each query: exact, whatever the backend; for evaluation."""
-        check_is_fitted(self._learner)
         view = self._held(1).view
         return view.shelf.ids[Tiles.build(view).ranking(view.queries(self._prepared(Q)))]
 
     def labels_of(self, ids: ArrayLike) -> Array:
         """Class of each of these items (the largest share, if it has several), None if it has none; shaped like ids."""
-        given = np.asarray(ids)
-        shelf = self._shelf
+        shelf, places, shape = self._places(ids)
+        return shelf.labels_of(places).reshape(shape)
+
+    def vectors_of(self, ids: ArrayLike) -> Any:
+        """Rows of these items, (..., d), as the metric sees them: behind the preceding steps of a pipeline."""
+        shelf, places, shape = self._places(ids)
+        rows = shelf.X[places]
+        return rows if sp.issparse(rows) else rows.reshape(*shape, -1)
+
+    def payload_of(self, ids: ArrayLike) -> Array:
+        """What was added with these items, None where nothing was; an array of objects, shaped like ids."""
+        shelf, places, shape = self._places(ids)
+        return shelf.payload_of(places).reshape(shape)
+
+    def _places(self, ids: ArrayLike) -> tuple[Shelf, Array, tuple[int, ...]]:
+        given, shelf = np.asarray(ids), self._shelf
         shelf.found(given.ravel())
-        return shelf.labels_of(shelf.places(given.ravel())).reshape(given.shape)
+        return shelf, shelf.places(given.ravel()), given.shape
+
+    # -- learning ------------------------------------------------------------------------------------------------------
+
+    def feedback(self, query: Any, *, nearer: Any, farther: Any) -> bool:
+        """Make the query nearer to one item than to another: the metric learns it, and the next search obeys.
+
+        The smallest step that makes the statement true with a twentieth of the margin, then `refresh`: everything else
+        moves as little as that allows. A statement that cannot be obeyed, such as one about two equal items, is
+        refused, and nothing changes.
+
+        Parameters
+        ----------
+        query, nearer, farther : id of an item, or a row (d,)
+            A row, which passes through the preceding steps of a pipeline, has no class; an item with shares of several
+            classes counts as one of its largest.
+
+        Returns
+        -------
+        moved : False if it was so already, and nothing had to be learned.
+
+        Examples
+        --------
+        >>> from paloma import LODML, MetricIndex
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> index = MetricIndex(LODML(random_state=0))
+        >>> ids = index.add(X)
+        >>> query = [6.0, 2.9, 4.8, 1.6]
+        >>> index.search([query], k=2)[1].tolist()
+        [[138, 63]]
+        >>> index.feedback(query, nearer=63, farther=138)
+        True
+        >>> index.search([query], k=1)[1].tolist()
+        [[63]]
+        """
+        with self._writing:
+            if not len(self):
+                raise ValueError("The index is empty: add items before giving feedback.")
+            named = {"query": query, "nearer": nearer, "farther": farther}
+            parts = [self._one(name, value) for name, value in named.items()]
+            rows = stacked([row for row, _ in parts])
+            shelf = self._shelf
+            typical = shelf.X[: 4 * MOST_TYPICAL : 4] if len(shelf) > 4 * MOST_TYPICAL else shelf.X[:MOST_TYPICAL]
+            moved = obey(self._learner, rows, [label for _, label in parts[1:]], typical)
+            if moved or not self._fresh():
+                self.refresh()
+        return moved
+
+    def _one(self, name: str, value: Any) -> tuple[Any, Any]:
+        """An item by its id, or a row; as a row (1, d) and its class, None without one."""
+        if np.ndim(value) == 0:
+            return self.vectors_of([value]), self.labels_of([value])[0]
+        if np.ndim(value) != 1:
+            raise ValueError(
+                f"MetricIndex.feedback: {name} must be the id of an item or a row (d,), got {value!r:.80}."
+            )
+        return self._held(1).view.queries(self._prepared(np.asarray(value)[None])), None
 
     def recall(self, Q: ArrayLike, k: int = 10) -> float:
         """Fraction of the k nearest items under the published metric that `search` finds; 1 for exact backends."""
@@ -305,6 +411,7 @@ class MetricIndex:
                 "metric": self.metric,
                 "published": None if published is None or self._fresh() else published.learner,
                 "backend": self.backend,
+                "n_jobs": self.n_jobs,
                 "options": options_of(self._settings),
                 "engine": {} if published is None else published.engine.memo(),
                 "center": None if published is None else published.view.center,
@@ -313,12 +420,17 @@ class MetricIndex:
                 "shares": shelf.shares,
                 "labels": shelf.labels.labels,
                 "next_id": shelf.next_id,
+                "payload": None if shelf.payload is None else shelf.payload.tolist(),
             }
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        index = cls(state["metric"], backend=state["backend"], **state["options"])
-        shelf = Shelf(state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"]).checked()
+        index = cls(state["metric"], backend=state["backend"], n_jobs=state.get("n_jobs"), **state["options"])
+        payload = state.get("payload")
+        shelf = Shelf(
+            state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"],
+            None if payload is None else np.array(payload, object),
+        ).checked()  # fmt: skip
         index._empty = Shelf.empty(shelf.next_id)
         if len(shelf):
             learner = deepcopy(index._learner if state["published"] is None else state["published"])

@@ -119,9 +119,8 @@ def regions_state(regions: Regions, where: str) -> dict[str, Any]:
     """What regions hold by REGIONS; clusters that were given are in the parameters of the learner."""
     if not regions.given and type(regions.clusters) not in KINDS.values():
         raise ModelFileError(f"{where} is {described(regions.clusters)}, which a model file cannot hold.")
-    seed = getattr(regions.clusters, "random_state", None)
     return {
-        "seed": int(seed) if isinstance(seed, int | np.integer) else 0,
+        "seed": _seed(regions),
         "spread": float(regions.spread),
         "count": regions.count,
         "ready": bool(regions.ready),
@@ -130,9 +129,16 @@ def regions_state(regions: Regions, where: str) -> dict[str, Any]:
     }
 
 
+def _seed(regions: Regions) -> int:
+    seed = getattr(regions.clusters, "random_state", None)
+    return int(seed) if isinstance(seed, int | np.integer) else 0
+
+
 def regions_of(how: Any, soft: bool, state: dict[str, Any]) -> Regions:
     """Regions from a state that was checked; `how` is the parameter of the learner."""
     out = Regions(how, soft, state["seed"])
+    if _seed(out) != state["seed"]:
+        raise ModelFileError("the seed of regions is not that of the parameters")
     if out.given:
         if state["fitted"] is not None or not state["ready"]:
             raise ModelFileError("regions that are given cannot be learned as well")

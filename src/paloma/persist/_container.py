@@ -76,6 +76,8 @@ def _replace(path: Path, chunks: Iterable[Any]) -> None:
     A file that is replaced keeps its mode: who could not read it before cannot now.
     """
     path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {path.parent} to save {path.name} in: create it first.")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     try:

@@ -4,6 +4,7 @@ Graphs, lists and tiles are built again. Nothing about a connection to a databas
 replace a table: `MetricIndex.connect` gives a connection to an index that was loaded.
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -27,9 +28,19 @@ def _items_fit(state: dict[str, Any]) -> str | None:
     whole = state["ids"].dtype.kind == "i"
     if whole and state["ids"].max(initial=-1) >= state["next_id"]:
         return "the next id was used before"
+    if not all(map(_is_json, state["payload"] or ())):
+        return "payload must be JSON"
     shares = state["shares"]
     sums = np.bincount(np.repeat(np.arange(shares.shape[0]), np.diff(shares.indptr)), shares.data, shares.shape[0])
     return None if np.allclose(sums, 1.0) else "shares of classes must sum to 1"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 # n items; shares have a column for "no class" and one for each label
@@ -40,6 +51,7 @@ ITEMS = Schema(
     Field("X", "rows", "n d"),
     Field("shares", "csr", "n w", 0.0, 1.0),
     Field("center", "real", "d", optional=True),
+    Field("payload", "names", "n", optional=True),
     rule=_items_fit,
 )
 # What a database was told, which cannot be found again without it.

@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import estimators
 from .._training.settings import Settings
-from ..estimators import model_of, reading, settings_of, with_model
+from ..estimators import model_of, reading, refuse_restructured, settings_of, with_model
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from . import _plain
@@ -54,8 +54,9 @@ def _write_parameter(writer: Writer, name: str, value: Any, where: str) -> Any:
 
 def _sound(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     """The state of a model, which is made again from it before anything is written."""
-    own, settings, d = Writer(), _bound(learner), learner.n_features_in_
     try:
+        refuse_restructured(learner)
+        own, settings, d = Writer(), _bound(learner), learner.n_features_in_
         node = write_model(own, model_of(learner), settings, d, f"{where}.model")
         read_model(Reader(own.arrays, 2**62), node, settings, d, f"{where}.model")
     except ModelFileError:
@@ -187,7 +188,7 @@ _CHECKS = {
     "n_iter_": _checked(lambda value: value is None or type(value) is int),
     "mined_": _checked(_table(lambda value: _number(value) or type(value) is str)),
     "rounds_": _checked(lambda value: isinstance(value, list) and all(map(_table(_number), value))),
-    "columns_": _checked(_table(_names)),
+    "columns_": _checked(lambda value: _table(_names)(value) and isinstance(value.get("features"), list | None)),
     "_fit_of": _checked(_table(lambda _: True)),
     "_sklearn_output_config": _checked(_table(lambda word: word in ("default", "pandas", "polars"))),
 }

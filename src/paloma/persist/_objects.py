@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from .. import _validation as check
-from .._core.fields import Field, Schema, Triple
+from .._core.fields import Field, Schema, Triple, ascending
 from .._search.voting import RULES
 from ..estimators import bare_learner, is_learner, parted, reader_of, reading
 from ..estimators.base import Learner
@@ -42,8 +42,24 @@ ROWS = Schema(
     Field("numbers", "i8", "n", 0, below="k"),
     Field("row_numbers", "i8", "n", 0, optional=True),
     Field("rows", "rows", "n d"),
-    rule=lambda state: None if len(state["numbers"]) else "there are no rows",
+    Field("weights", "f8", "n", 0.0, optional=True),
+    Field("n_fitted", "int", low=0, optional=True),
+    Field("n_seen", "int", low=0, optional=True),
+    rule=lambda state: _rows_fit(state),
 )
+
+
+def _rows_fit(state: dict[str, Any]) -> str | None:
+    n, numbers, seen = len(state["numbers"]), state["row_numbers"], state["n_seen"]
+    if not n:
+        return "there are no rows"
+    if (state["n_fitted"] is None) != (seen is None):
+        return "either both or none of n_fitted and n_seen"
+    if numbers is not None and not ascending(numbers):
+        return "row_numbers must be ascending"
+    if seen is not None and not max(state["n_fitted"], n if numbers is None else int(numbers[-1]) + 1) <= seen:
+        return "there are more rows than ever came"
+    return None
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------
@@ -73,7 +89,8 @@ def write_object(writer: Writer, value: Any, where: str) -> dict[str, Any]:
 
 
 def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: str) -> dict[str, Any]:
-    own = {"metric", "n_neighbors", "weights", "metric_", "classes_", "_numbers", "_items", "_row_numbers"}
+    own = {"metric", "n_neighbors", "weights", "streamed_rows", "n_jobs", "metric_", "classes_", "_kept", "_placed",
+           "_published"}  # fmt: skip
     refuse_unknown(vars(model), {*own, "n_features_in_", "feature_names_in_", *_COLUMNS}, where)
     rows, reader = kept_rows(model), reader_of(bare_learner(model.metric_))
     if rows is None:
@@ -91,6 +108,7 @@ def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: 
         "class": "MetricKNeighborsClassifier",
         "n_neighbors": int(model.n_neighbors),
         "weights": str(model.weights),
+        "streamed_rows": int(model.streamed_rows),
         "metric": metric,
         "metric_": write_object(writer, model.metric_, f"{where}.metric_"),
         "attributes": write_attributes(writer, model, _COLUMNS, where),
@@ -166,8 +184,8 @@ def _read_part(reader: Reader, part: Any, where: str, depth: int) -> Any:
 
 
 def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> MetricKNeighborsClassifier:
-    entries = {"class", "n_neighbors", "weights", "metric", "metric_", "attributes", "features", "rows"}
-    refuse_entries(node, entries, where)
+    parameters = {"n_neighbors", "weights", "streamed_rows"}
+    refuse_entries(node, {"class", *parameters, "metric", "metric_", "attributes", "features", "rows"}, where)
     fitted = read_object(reader, node["metric_"], f"{where}.metric_", depth - 1)
     metric = fitted if node["metric"] == "fitted" else node["metric"]
     if metric is not None and metric is not fitted:
@@ -175,7 +193,8 @@ def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> Metri
         bare_learner(metric)
     check.check_count("n_neighbors", node["n_neighbors"])
     check.check_word("weights", node["weights"], RULES)
-    out = MetricKNeighborsClassifier(metric, n_neighbors=node["n_neighbors"], weights=node["weights"])
+    check.check_count("streamed_rows", node.get("streamed_rows", 1))
+    out = MetricKNeighborsClassifier(metric, **{name: node[name] for name in parameters if name in node})
     learner = bare_learner(fitted)
     view = reader_of(learner)
     raw = reader.raw(ROWS, node["rows"], f"{where}.rows")

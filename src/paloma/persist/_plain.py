@@ -80,7 +80,7 @@ def read(reader: Reader, node: Any, where: str) -> Any:
     if kind == "bytes":
         return bytes.fromhex(content)
     if kind == "dict":
-        return {read(reader, key, where): read(reader, value, f"{where}.{k}") for k, (key, value) in enumerate(content)}
+        return _dict(reader, content, where)
     if kind not in ("tuple", "slice", "objects") or not isinstance(content, list):
         raise ModelFileError(f"{where} is of the unknown kind {kind[:80]!r}")
     items = [read(reader, item, f"{where}.{k}") for k, item in enumerate(content)]
@@ -92,6 +92,15 @@ def read(reader: Reader, node: Any, where: str) -> Any:
         raise ModelFileError(f"{where} holds what is no word")
     out = np.empty(len(items), object)
     out[:] = items
+    return out
+
+
+def _dict(reader: Reader, content: Any, where: str) -> dict[Any, Any]:
+    if not isinstance(content, list) or not all(isinstance(item, list) and len(item) == 2 for item in content):
+        raise ModelFileError(f"{where} is no list of pairs")
+    out = {read(reader, key, where): read(reader, value, f"{where}.{k}") for k, (key, value) in enumerate(content)}
+    if len(out) != len(content):
+        raise ModelFileError(f"{where} has a key twice")
     return out
 
 

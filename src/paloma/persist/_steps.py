@@ -12,7 +12,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Robust
 
 from .._core.fields import Field, Schema
 from ..exceptions import ModelFileError
-from ..preprocessing import UnitRows
+from ..preprocessing import FillMissing, UnitRows
 from . import _plain
 from ._flat import Reader, Writer
 from ._learners import read_attributes, read_features, refuse_entries, refuse_unknown, write_attributes, write_features
@@ -57,6 +57,7 @@ STEPS = {
         Field("noise_variance_", "floats", "1"), rule=lambda found: _components_fit(found),
     )),
     "TruncatedSVD": Step(TruncatedSVD, Schema(*_MAP)),
+    "FillMissing": Step(FillMissing, Schema(_vector("means_"))),
     "UnitRows": Step(UnitRows, Schema(Field("constant_", "float", low=0.0))),
 }  # fmt: skip
 # Which parameters need what was found.

@@ -1,5 +1,7 @@
 """From a model to its neighbors: in the rows it keeps, or in an index."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +63,7 @@ def build_index(
     X: Any,
     y: ArrayLike | None = None,
     *,
+    ids: ArrayLike | None = None,
     backend: str | None = None,
     refresh: bool = False,
     path: Path | None = None,
@@ -74,6 +77,8 @@ def build_index(
         An index is changed in place.
     X, y : array-like (n, d), (n,)
         Rows, and their labels if there are any; rows without labels are scored by the shared metric.
+    ids : array-like (n,), optional
+        Ids of the items, see `MetricIndex.add`.
     backend, **options
         Of the new index, see `MetricIndex`; None is "exact".
     refresh : bool
@@ -97,7 +102,7 @@ def build_index(
         index = model
     else:
         index = MetricIndex(metric_of(model), backend=backend or "exact", **options)
-    index.add(X, y)
+    index.add(X, y, ids)
     if refresh:
         index.refresh()
     if path is not None:

@@ -6,6 +6,7 @@ and moves each matrix by one product.
 
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,7 @@ from ..._compiled.groups import Csr, Out, Pairs, Rows, Theta, Triplets
 from ..._compiled.pairs import row_products
 from ..._compiled.scratch import Scratch
 from ..._compiled.soft import soft_sweep
-from ..._compiled.sparse import sparse_stream
+from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse_sweep, sparse_values
 from ..._compiled.steps import squared_norm, step_size
 from ..._compiled.stream import stream as fused
 from ..._compiled.sweep import correct, sweep
@@ -40,6 +41,8 @@ from .matrices import Matrices, class_grams, gram, segments_of
 # Up to this dimension (by item size) the fused per-triplet loop beats blocks if a triplet brings half a new pair;
 # the bound grows with that number (measured).
 STREAM_DIMENSION = {8: 52, 4: 65}
+# Matrices of at most so many bytes stay in caches.
+CACHE = 1 << 24
 # The fused loop works through this many triplets per call, so that progress can be shown.
 STREAM_CHUNK = 1 << 16
 
@@ -55,7 +58,12 @@ def plan(choice: Choice, state: Matrices, stream: Stream, block: int | str) -> t
 
 def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tuple[float, int]], int]:
     if sp.issparse(stream.X):
-        return partial(_sparse_block), STREAM_CHUNK
+        size = _sparse_size(stream.X) if block == "auto" else int(block)
+        return (
+            (partial(_sparse_block), STREAM_CHUNK)
+            if choice.locality.is_local or not size
+            else (partial(_sparse_shared_block), size)
+        )
     if choice.psd.sequential:
         return partial(constrained_block), 64
     if is_soft(stream):
@@ -107,6 +115,31 @@ def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
         Out(taus, gaps_of(stream, start, stop)), stream.scale,
     )  # fmt: skip
     state.drop_untouched(before, codes, taus)
+    return result
+
+
+def _sparse_size(X: Any) -> int:
+    """Triplets of an exact block of CSR rows: visits of U weighed against inner products; 0 if U fits into caches."""
+    d, n_nonzero = X.shape[1], max(X.nnz / X.shape[0], 1.0)
+    return 0 if d * d * X.dtype.itemsize <= CACHE else int(np.clip(0.3 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
+
+
+def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
+    """Triplets start to stop of CSR rows by an exact block in which U is passed over twice; no class matrices."""
+    triplets, X = stream.triplets[start:stop], stream.X
+    p, v = X[triplets[:, 0]], X[triplets[:, 1]] - X[triplets[:, 2]]
+    columns, v_begin = p.tocsc(), v.tocsc().indptr
+    anchors = Csr(columns.data, columns.indices, columns.indptr, 1.0)
+    differences = Csr(v.data, v.indices, v.indptr, 1.0)
+    norms = sparse_norms(Csr(X.data, X.indices, X.indptr, stream.factor), triplets)
+    weight = np.empty(stop - start)
+    result = sparse_sweep(
+        asked(choice, stream, start, stop, norms=norms), sparse_values(state.shared, anchors, differences),
+        (Csr(p.data, p.indices, p.indptr, stream.factor), differences), (columns.indptr, v_begin),
+        choice.locality.kernel, choice.step.rule,
+        Out(taus_of(stream, start, stop), gaps_of(stream, start, stop), weight), stream.scale,
+    )  # fmt: skip
+    sparse_move(state.shared, anchors, differences, weight)
     return result
 
 
@@ -222,7 +255,7 @@ def _kept(averages: Averages, parts: list[slice]) -> list[float]:
 
 
 def _bounds(segments: list[tuple[int, slice]], n: int) -> tuple[Array, Array, Array]:
-    """For each pair, where the pairs of its class begin and end, and their Gram matrix; nowhere for pairs without one."""
+    """For each pair, where the pairs of its class begin and end, and where their Gram matrix begins; 0 without one."""
     first, last, begin = (np.zeros(n, np.int64) for _ in range(3))
     total = 0
     for code, part in segments:

@@ -28,7 +28,7 @@ CHUNK = 4096
 
 def horizon(forget: float) -> int:
     """Triplets after which a block must end."""
-    return max(1, int(np.log(SMALLEST_SCALE) / np.log1p(-forget)))
+    return max(1, int(np.log(SMALLEST_SCALE) / np.log1p(-max(forget, 1e-16))))
 
 
 def scales(forget: float, n: int) -> Array:

@@ -331,6 +331,15 @@ class Matrices:
             return [(1.0, last)]
         return [(1.0 - blend, self.mean[0] if code is None else self.mean[1][slot]), (blend, last)]
 
+    def adopt(self, blend: float) -> None:
+        """The average, moved this far toward the last iterates, takes their place."""
+        if self.mean is None:
+            return
+        self.catch_up()
+        for last, mean in zip((self.shared, self.stack), self.mean, strict=True):
+            move_toward(last.reshape(-1), mean.reshape(-1), 1.0 - blend)
+        self.mean = None
+
 
 def segments_of(codes: Array) -> Segments:
     """(code, slice) of each run of equal codes."""

@@ -17,6 +17,7 @@ from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._core.psd import project
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from .matrices import Matrices
 
@@ -59,7 +60,9 @@ class DenseMetric:
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
-            self._matrices[code] = matrix = self._build(code)
+            d = len(self._state.start)
+            with sharing(d, d, d):
+                self._matrices[code] = matrix = self._build(code)
             if self._cone and not matrix.diagonal().any():
                 warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._matrices[code]
@@ -75,19 +78,23 @@ class DenseMetric:
         return self.locality.lam + (1.0 - t / s if s else 1.0) * self.locality.mu
 
     def _build(self, code: int) -> Array:
+        """(1 - s) start + (s - t) shared + t local, each p.s.d. by itself: the plane of theory 22."""
         (s, t), lam, mu = self._strength, self.locality.lam, self.locality.mu
         if code == UNSEEN:
-            return self._sum(
-                (self.unseen, self.matrix(SHARED)), ((1.0 - self.unseen) * self._square, self._state.start)
-            )
-        rest = (1.0 - s, self._state.start)
-        parts = [(s, self._shared), rest] if code == SHARED else [(s - t + t * lam, self._shared), rest]
-        if code != SHARED and self._cone == "components":
-            parts.append((t * mu, self._projected(("L", code), self._state.readout(code, self._blend))))
-        elif code != SHARED:
-            parts += [(t * mu * weight, part) for weight, part in self._state.blended(code, self._blend)]
-        matrix = self._sum(*((weight * self._square, part) for weight, part in parts))
-        return self._projected(("M", code), matrix) if self._cone == "effective" else matrix
+            rest = (1.0 - self.unseen) * self._square
+            return self._sum((self.unseen, self.matrix(SHARED)), (rest, self._state.start))
+        t = 0.0 if code == SHARED else t
+        parts = [(1.0 - s, self._state.start)]
+        if s > t:
+            parts.append((s - t, self._effective("S", self._shared)))
+        if t > 0.0 and self._cone == "components":
+            local = self._projected(("L", code), self._state.readout(code, self._blend))
+            parts += [(t * lam, self._shared), (t * mu, local)]
+        elif t > 0.0:
+            own = [(mu * weight, part) for weight, part in self._state.blended(code, self._blend)]
+            local = self._sum((lam, self._shared), *own)
+            parts.append((t, self._effective(("M", code), local)))
+        return self._sum(*((weight * self._square, part) for weight, part in parts))
 
     @cached_property
     def _shared(self) -> Array:
@@ -105,6 +112,9 @@ class DenseMetric:
         for weight, part in weighted[1:]:
             out += part if weight == 1.0 else weight * part
         return out
+
+    def _effective(self, name: Hashable, matrix: Array) -> Array:
+        return self._projected(name, matrix) if self._cone == "effective" else matrix
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""

@@ -12,14 +12,17 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
 from ..._core.psd import Follower
-from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
+from ..._core.space import PAIRS, Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
 from .matrices import Matrices
 from .metric import DenseMetric
 from .state import matrices_of, matrices_schema, matrices_state
 
+# Bytes beyond which a single matrix is refused instead of ending in a MemoryError.
+LARGEST = 8 * 2**30
 # How a stretch of triplets is learned on matrices: see `paloma._core.loop.Blockwise.plan`.
 Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
 # A read-out follows the one before if no more triplets came in between, and if matrices are so large that it pays.
@@ -51,7 +54,8 @@ class DenseSpace(Space):
 
     def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
         """The loop, with averages taken at this rate; None takes none."""
-        return learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
+        with sharing(PAIRS, stream.X.shape[1], stream.X.shape[1]):
+            return learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
 
     def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
         return self.planned(choice, self.matrices, stream, block)
@@ -71,7 +75,8 @@ class DenseSpace(Space):
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
         begun, self._read_at = self._read_at, counts.seen
-        if begun < 0 or not 0 <= counts.seen - begun <= FEW or len(self.matrices.start) < WIDE:
+        near = begun >= 0 and 0 <= counts.seen - begun <= FEW
+        if not (near and self.matrices.symmetric and len(self.matrices.start) >= WIDE):
             self._follower.forget()
             return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
         project = self._follower.project
@@ -96,6 +101,9 @@ class DenseSpace(Space):
 
     def widened(self, d: int) -> "DenseSpace":
         return replace(self, matrices=self.matrices.grown(d))
+
+    def adopt(self, blend: float) -> None:
+        self.matrices.adopt(blend)
 
     def fork(self, counts: Counts) -> Self:
         return replace(self, matrices=self.matrices.fork())
@@ -122,6 +130,9 @@ class Dense(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = True
+    light: ClassVar[bool] = True
+    whitening: ClassVar[str] = "full"
 
     init: str | ArrayLike = "identity"
 
@@ -137,7 +148,7 @@ class Dense(Representation):
         return choice
 
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Dense":
-        checked_start(self.init, d, np.dtype(float), choice.measure.is_distance)
+        check_start(self.init, d, choice.measure.is_distance)
         return self
 
     def start(self, d: int, dtype: Any) -> Array | None:
@@ -181,15 +192,27 @@ def begin(init: Any, choice: Choice, at: Beginning, planned: Plan) -> DenseSpace
 
 def checked_start(init: Any, d: int, dtype: Any, symmetric: bool) -> Array:
     """The start in the units of X, (d, d)."""
+    check_start(init, d, symmetric)
+    return np.eye(d, dtype=dtype) if isinstance(init, str) else np.asarray(init, dtype)
+
+
+def check_start(init: Any, d: int, symmetric: bool) -> None:
+    """Refuse a start that is none, or too large to be built; the identity is not built for that."""
+    size = d * d * np.dtype(np.float32).itemsize
+    if size > LARGEST:
+        raise ValueError(
+            f"{d:,} features need matrices of {size / 2**30:,.0f} GiB, one for each class and more. Use L2ODML or "
+            "L2OSL, which never build them, or DiagonalODML, one weight per feature; or reduce the features, e.g. with "
+            "PCA or TruncatedSVD."
+        )
     if isinstance(init, str):
         check.check_word("init", init, ("identity",))
-        return np.eye(d, dtype=dtype)
-    start = np.asarray(init, dtype)
+        return
+    start = np.asarray(init, np.float64)
     if start.shape != (d, d) or not np.isfinite(start).all():
         raise ValueError(f"init must be 'identity' or a finite ({d}, {d}) array, got shape {start.shape}.")
     if symmetric and not np.allclose(start, start.T):
         raise ValueError("init must be symmetric for a distance.")
-    return start
 
 
 def scale_of(who: str, choice: Choice, X: Rows, triplets: Array) -> float:

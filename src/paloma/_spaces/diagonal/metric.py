@@ -1,5 +1,6 @@
 """The read-out of a diagonal metric: one weight per feature and class, in the units of X."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import products
 from ..._search.items import LocalItems
 from ..._typing import Array, Rows
-from ..dense.metric import groups, refuse_dense, resolved
+from ..dense.metric import ZERO, groups, refuse_dense, resolved
 from .weights import Weights
 
 
@@ -37,6 +38,8 @@ class DiagonalMetric:
         """m of a resolved code."""
         if code not in self._diagonals:
             self._diagonals[code] = self._build(code) * self._square
+            if self._cone and not self._diagonals[code].any():
+                warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._diagonals[code]
 
     def _build(self, code: int) -> Array:

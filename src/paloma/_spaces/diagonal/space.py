@@ -79,6 +79,9 @@ class DiagonalSpace(Space):
     def widened(self, d: int) -> "DiagonalSpace":
         return replace(self, weights=self.weights.grown(d))
 
+    def adopt(self, blend: float) -> None:
+        self.weights.adopt(blend)
+
     def fork(self, counts: Counts) -> Self:
         return replace(self, weights=self.weights.fork())
 
@@ -126,6 +129,9 @@ class Diagonal(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     init: Any = "identity"
 
@@ -133,7 +139,7 @@ class Diagonal(Representation):
     def cannot(self) -> dict[str, str]:
         return {
             "soft regions": "{who} gives each row one region and only supports soft_regions=False.",
-            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
             "scale='full'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
             "scale='diagonal'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
         }

@@ -1,5 +1,6 @@
 """The read-out of several modalities: d(q, x) = sum_r theta_r d_r(q, x), each on its own columns (theory 5)."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from ..._rows import products
 from ..._search.items import LocalItems
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
-from ..dense.metric import DenseMetric, groups, refuse_dense, resolved
+from ..dense.metric import ZERO, DenseMetric, groups, refuse_dense, resolved
 
 
 class GramMetric:
@@ -42,6 +43,8 @@ class GramMetric:
         """F of a resolved code, in the units of X."""
         if code not in self._factors:
             self._factors[code] = np.ascontiguousarray(self._build(code)) * self._factor
+            if not self._factors[code].any():
+                warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
         return self._factors[code]
 
     def _build(self, code: int) -> Array:

@@ -35,6 +35,9 @@ class Grouped(Representation):
 
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = False
+    guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     groups: Any = None
     names: Any = None  # of the columns, where they have any
@@ -50,7 +53,7 @@ class Grouped(Representation):
         sentences = {
             "pairs": "{who} does not learn from pairs; pass triplets instead.",
             "regions": "{who} is local by class and only supports regions=None.",
-            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
             "scale='full'": "{who} scales each group by itself and only supports scale='auto', 'scalar' or None.",
             "scale='diagonal'": "{who} scales each group by itself and only supports scale='auto', 'scalar' or None.",
         }

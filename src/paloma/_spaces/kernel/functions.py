@@ -10,13 +10,13 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from ..._typing import Array
 from ..._validation import check_word
 
 PRECOMPUTED = "precomputed"
-NAMES = (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED)
+# Whose loops in scikit-learn take no arrays that are read-only.
+WRITABLE = ("additive_chi2", "chi2")
 # Self-values k(x, x) come from the diagonals of small square tiles.
 DIAGONAL_TILE = 128
 # Triplets, spread over all, that the gain of a distance is taken from.
@@ -159,18 +159,25 @@ class Kernel:
     def name(self) -> str:
         return self.function if isinstance(self.function, str) else getattr(self.function, "__name__", "callable")
 
+    def _scaled(self, X: Array) -> Array:
+        if self.factor != 1.0:
+            return X * X.dtype.type(self.factor)
+        return X.copy() if isinstance(self.function, str) and self.function in WRITABLE else X
+
     def _raw(self, X: Array, points: Array) -> Array:
         if self.precomputed:
             return X[:, points]
         if not len(X) or not len(points):
             return np.empty((len(X), len(points)), X.dtype)
         same = X is points
-        left = X * X.dtype.type(self.factor) if self.factor != 1.0 else X
-        right = left if same else points * X.dtype.type(self.factor) if self.factor != 1.0 else points
+        left = self._scaled(X)
+        right = left if same else self._scaled(points)
         with np.errstate(over="ignore", invalid="ignore"):
             if self.by_rows is False:
                 values = self.function(left, right, **self.params)
             else:
+                from sklearn.metrics.pairwise import pairwise_kernels
+
                 values = pairwise_kernels(left, None if same else right, metric=self.function, **self.params)
         values = np.array(values, X.dtype, order="C", copy=True if self.by_rows is False else None)
         if not np.isfinite(values).all():
@@ -187,7 +194,9 @@ def check_kernel(function: Any, params: Any, normalize: Any) -> None:
         raise ValueError(f"kernel_params must be a dict or None, got {params!r}.")
     if callable(function):
         return
-    check_word("kernel", function, NAMES)
+    from sklearn.metrics.pairwise import KERNEL_PARAMS, PAIRWISE_KERNEL_FUNCTIONS  # loads slowly
+
+    check_word("kernel", function, (*sorted(PAIRWISE_KERNEL_FUNCTIONS), PRECOMPUTED))
     known = set() if function == PRECOMPUTED else set(KERNEL_PARAMS[function])
     if unknown := sorted(set(params or {}) - known):
         raise ValueError(f"kernel={function!r} takes kernel_params {sorted(known) or 'none'}, got {unknown}.")

@@ -4,6 +4,7 @@ Items are transformed once, g(x) = S_c k_x with S_c = lam^2 sum A + mu^2 A_c of 
 s(q, x) = k(q, x) + k_q^T g(x), and d(q, x) = s(q, q) - 2 s(q, x) + s(x, x) under the symmetric S_c of a distance.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,13 @@ from ..._compiled.scratch import Scratch
 from ..._core.locality import SHARED, Locality
 from ..._search.tiles import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
 from ..._typing import Array
-from ..dense.metric import groups
+from ..dense.metric import ZERO, groups
 from .support import Support, applied, first_equal
 
 # Pairs that are valued at once.
 PAIR_TILE = 256
+# Items that are compared with each other to see whether all distances are 0.
+LOOKED_AT = 64
 # A kernel of smaller weight changes no digit of the result.
 NEGLIGIBLE = 1e-17
 
@@ -141,6 +144,14 @@ class KernelItems:
         self.constants = np.zeros(len(X))
         if metric.symmetric:
             self.constants = np.concatenate([self._forms(X[part], self.codes[part]) for part in self.tiles])
+            self._warn_if_zero()
+
+    def _warn_if_zero(self) -> None:
+        """No step keeps a distance under kernels above 0: tell if none of a few, of items that differ, is."""
+        spread = np.linspace(0, len(self.X) - 1, min(len(self.X), LOOKED_AT)).astype(np.int64)
+        values = self.metric.values(self.X[spread[:-1]], self.X[spread[1:]], self.codes[spread[1:]])
+        if len(values) and (values <= 0.0).all():
+            warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
 
     def _mapped(self, part: slice) -> list[Array]:
         """g(x) of a tile of items, for each kernel."""

@@ -14,6 +14,7 @@ from ..._core.locality import Locality
 from ..._core.loop import learn
 from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally, candidate_codes
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
 from .functions import Kernel
@@ -38,6 +39,9 @@ class Kernels(Representation):
 
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = False
+    guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     kernels: Callable[[int], list[Kernel]]
     init: Any = "identity"
@@ -56,7 +60,7 @@ class Kernels(Representation):
             "pairs": "{who} does not learn from pairs; pass triplets instead.",
             "regions": "{who} is local by class and only supports regions=None.",
             "remine": "{who} does not support remine=True; pass triplets, or use remine=False.",
-            "guard": "{who} is read out as it was learned and only supports guard=False.",
+            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
             "scale='full'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
             "scale='diagonal'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
         }
@@ -179,7 +183,9 @@ class KernelSpace(Space):
         numbers = self.state.enter(stream.X, stream.triplets, candidate_codes(choice, stream, stream.triplets))
         work = blocks.Work(self.state, self.hedge, judging, self.kind.delta or 0.0, draws, counts.seen, *numbers)
         more: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
-        return learn(choice, work, replace(stream), **more)
+        n_rows = stream.X.shape[0]
+        with sharing(n_rows, n_rows, stream.X.shape[1]):
+            return learn(choice, work, replace(stream), **more)
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
@@ -209,6 +215,10 @@ class KernelSpace(Space):
             codes = self.training[1].copy()
             codes[codes >= 0] = new_codes[codes[codes >= 0]]
             self.training = (self.training[0], codes)
+
+    def adopt(self, blend: float) -> None:
+        self.state.pairs.steps = self.state.readout(blend)
+        self.state.pairs.means = np.zeros_like(self.state.pairs.steps)
 
     def fork(self, counts: Counts) -> Self:
         return replace(self, state=self.state.fork(), hedge=self.hedge.fork(), passes=int(counts.seen > 0))

@@ -28,6 +28,9 @@ class LogDet(Representation):
 
     linear: ClassVar[bool] = False
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = True
+    light: ClassVar[bool] = True
+    whitening: ClassVar[str] = "full"
 
     init: str | ArrayLike = "identity"
 

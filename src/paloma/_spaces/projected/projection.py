@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr
-from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
@@ -162,12 +161,12 @@ class Projection:
             return np.eye(d, 1, dtype=self.dtype)
         if n_directions <= rank:
             parts = [] if rows is None else [rows.toarray().T if sp.issparse(rows) else rows.T]
-            return _orthonormal(np.hstack(parts if old is None else [*parts, old]), self.dtype)
+            return _some(_orthonormal(np.hstack(parts if old is None else [*parts, old]), self.dtype))
         rng = np.random.default_rng(self.seed)
         sketch = rng.standard_normal((d, rank)).astype(self.dtype)
         for _ in range(n_power + 1):
             sketch = _orthonormal(self._sketch(sketch, locality, -measure.sign * factor**2, rng), self.dtype)
-        return sketch if sketch.shape[1] else np.eye(d, 1, dtype=self.dtype)
+        return _some(sketch)
 
     def _sketch(self, V: Array, locality: Locality, unit: float, rng: np.random.Generator) -> Array:
         """Columns of V, each under a random combination of what was learned, by products with tall matrices alone.
@@ -234,6 +233,8 @@ def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:
 
 def random_projection(d: int, m: int, kind: str, seed: int) -> Any:
     """(d, m) random matrix with E[R R^T] = I: Gaussian as in the paper, or sparse signs (Li et al. 2006)."""
+    from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection  # loads slowly
+
     make = {"gaussian": GaussianRandomProjection, "sparse": SparseRandomProjection}[kind]
     components = make(n_components=m, random_state=seed).fit(sp.csr_matrix((2, d))).components_
     return components.T.tocsr() if sp.issparse(components) else np.ascontiguousarray(components.T)
@@ -245,6 +246,11 @@ def _orthonormal(columns: Array, dtype: Any) -> Array:
     size = np.abs(np.diag(r))
     kept = size > size.max(initial=0.0) * max(columns.shape) * np.finfo(dtype).eps
     return np.ascontiguousarray(q[:, : len(size)][:, kept], dtype)
+
+
+def _some(basis: Array) -> Array:
+    """A basis of one direction at least: compiled loops take no rows without coordinates."""
+    return basis if basis.shape[1] else np.eye(len(basis), 1, dtype=basis.dtype)
 
 
 def _combined(state: Matrices, shared: float, local: Array) -> Array:

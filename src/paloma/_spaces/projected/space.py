@@ -32,6 +32,9 @@ class Projected(Representation):
 
     linear: ClassVar[bool] = True
     decays: ClassVar[bool] = True
+    guarded: ClassVar[bool] = True
+    light: ClassVar[bool] = False
+    whitening: ClassVar[str] = "diagonal"
 
     init: Any = "identity"
     n_components: int | str = "auto"

@@ -30,7 +30,7 @@ JOURNAL = Schema(
     rule=lambda state: "rows are missing" if state["rows"] is None and len(state["ids"]) else None,
 )
 FOLDED = Schema(
-    Field("basis", "real", "d q", any_order=True),
+    Field("basis", "real", "d q", -1.001, 1.001, any_order=True),  # orthonormal, but for rounding
     Part("now", matrices_schema("q", "q")),
     Part("mean", matrices_schema("q", "q")),
     rule=_folded_fits,

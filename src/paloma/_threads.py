@@ -1,0 +1,97 @@
+"""How many threads matrix products take: one if they are too small to share, else as many as this process may use.
+
+BLAS splits even small products, and its threads wait for each other in a loop: if other processes keep the cores busy,
+a stretch of small products takes many times as long as on one thread. What may be shared depends on sizes alone, never
+on the load, so that the same seed gives the same bits on the same machine.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from math import prod
+from typing import Any
+
+# A product of at least so many multiplications is shared: 512 pairs in 512 dimensions, a tile of a search in 128.
+LARGE = 1 << 27
+_jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
+
+
+@cache
+def n_cpus() -> int:
+    """CPUs that this process may use: its affinity and the quota of its container count."""
+    from joblib import cpu_count
+
+    return int(cpu_count())
+
+
+@contextmanager
+def jobs(n_jobs: int | None) -> Iterator[None]:
+    """Let products inside the block take at most this many threads, -1: as many as there are CPUs; None: as before."""
+    if n_jobs is None:
+        yield
+        return
+    token = _jobs.set(n_cpus() if n_jobs == -1 else n_jobs)
+    try:
+        yield
+    finally:
+        _jobs.reset(token)
+
+
+@contextmanager
+def sharing(*extents: int) -> Iterator[None]:
+    """Products inside the block have these extents, n x k times k x m: have them take the threads they are worth."""
+    number = (_jobs.get() or n_cpus()) if prod(extents) >= LARGE else 1
+    me = threading.get_ident()
+    _pool.push(me, number)
+    try:
+        yield
+    finally:
+        _pool.pop(me)
+
+
+class _Pool:
+    """The number of threads of BLAS, which is one for the process: the smallest that a running block asks for.
+
+    Of blocks inside each other the inner one counts. More threads than BLAS had outside of all blocks are never taken.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked: dict[int, list[int]] = {}
+        self._libraries: list[tuple[Any, int]] = []
+        self._now: int | None = None
+
+    def push(self, thread: int, number: int) -> None:
+        with self._lock:
+            if not self._asked:
+                self._libraries = [(library, library.num_threads) for library in _blas()]
+            self._asked.setdefault(thread, []).append(number)
+            self._apply()
+
+    def pop(self, thread: int) -> None:
+        with self._lock:
+            self._asked[thread].pop()
+            if not self._asked[thread]:
+                del self._asked[thread]
+            self._apply()
+
+    def _apply(self) -> None:
+        number = min((stack[-1] for stack in self._asked.values()), default=None)
+        if number != self._now:
+            for library, before in self._libraries:
+                library.set_num_threads(before if number is None else min(number, before))
+            self._now = number
+
+
+_pool = _Pool()
+
+
+@cache
+def _blas() -> list[Any]:
+    """The BLAS libraries of NumPy and SciPy; looking for them takes milliseconds."""
+    import scipy.linalg  # noqa: F401  # brings its own
+    from threadpoolctl import ThreadpoolController
+
+    return [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]

@@ -1,0 +1,66 @@
+"""The guard: whom to believe, and how far to follow what was learned (theory 25).
+
+Each statement is judged before it is learned: the share of its triplets that a metric ranks right, under metrics of
+growing strength, from 0, no feedback, over 1/2, the start from statistics, to 1, all that was learned.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .._typing import Array
+
+STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
+# A stronger metric is followed unless a weaker one is better by more than this many standard errors: a one-sided test
+# at 84 %, and the doubt is in favor of the weaker one.
+CAUTION = 1.0
+# A speaker is not believed if, at 95 %, what is nearer under all that was learned from the others is called irrelevant
+# more often than not. That metric has ranked what he saw; judged by another one, the nearer items of such a selection
+# look the less relevant ones, whoever speaks.
+DISTRUST = 1.645
+# So many statements a speaker must have made before he can be disbelieved; the last so many that strength is judged by.
+LEAST, WINDOW = 3, 400
+DOUBT = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Scores of statements at each strength, (n, len(STRENGTHS)), and who made them ("" for nobody)."""
+
+    scores: Array = field(default_factory=lambda: np.empty((0, len(STRENGTHS))))
+    users: tuple[str, ...] = ()
+
+    def extended(self, scores: Array, users: list[str]) -> "Judged":
+        return Judged(np.concatenate([self.scores, scores]), (*self.users, *users))
+
+    def distrusted(self) -> frozenset[str]:
+        """Speakers whose statements contradict rows and other speakers."""
+        names, found = np.array(self.users), set()
+        for user in set(self.users):
+            agreement = self.scores[names == user, -1] - 0.5
+            n = len(agreement)
+            if n >= LEAST and agreement.mean() + DISTRUST * _error(agreement) < 0:
+                found.add(user)
+        return frozenset(found)
+
+    def believed(self) -> Array:
+        """Recent scores of all others."""
+        no = self.distrusted()
+        return self.scores[[user not in no for user in self.users]][-WINDOW:]
+
+    def strength(self) -> float:
+        """The largest that no smaller one is clearly better than; 1 as long as nothing is known."""
+        scores = self.believed()
+        if len(scores) < LEAST:
+            return 1.0
+        chosen = 0
+        for k in range(1, len(STRENGTHS)):
+            gains = scores[:, k, None] - scores[:, :k]
+            if all(gain.mean() >= -CAUTION * _error(gain) for gain in gains.T):
+                chosen = k
+        return STRENGTHS[chosen]
+
+
+def _error(values: Array) -> float:
+    """Standard error of a mean, as if one more value had been DOUBT away from it."""
+    return float(np.sqrt(((values - values.mean()) ** 2).sum() + DOUBT**2) / len(values))

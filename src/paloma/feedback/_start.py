@@ -1,0 +1,59 @@
+"""Where learning from few statements starts: a geometric mean of two scatters (theory 25; GMML, Zadeh et al. 2016).
+
+M = S^-1 # D, with S the scatter of pairs that should be near and D that of pairs that should not. Both are shrunk
+toward the scatter of all rows as if PRIOR statements had said that; without statements S = D and M is the identity, and
+no direction moves before statements tell it from the rest.
+"""
+
+import numpy as np
+
+from .._typing import Array
+
+# Statements that the scatter of all rows counts for.
+PRIOR = 10.0
+# Weight of a statement in D, of one in S it is 1: irrelevant results are those that came near, not any.
+FAR_WEIGHT = 0.2
+# Eigenvalues count as at least this share of the largest.
+FLOOR = 1e-9
+# Rows that the scatter of all rows is taken from, evenly spaced.
+MAX_ROWS = 20_000
+
+
+def scatter_of(X: Array) -> tuple[Array, float]:
+    """Covariance of rows divided by its mean eigenvalue, and that; a little is added to all directions."""
+    rows = X[np.linspace(0, len(X) - 1, min(len(X), MAX_ROWS)).astype(np.intp)].astype(np.float64)
+    rows = rows - rows.mean(axis=0)
+    spread = float((rows * rows).mean())
+    return _unit(rows.T @ rows, np.eye(rows.shape[1])), spread if spread > 0 else 1.0
+
+
+def root_of(near: Array, near_weight: Array, far: Array, far_weight: Array, whole: Array) -> Array:
+    """W, symmetric, with M = W W: from differences of rows, whose weights sum to the number of statements."""
+    similar = _shrunk((near * near_weight[:, None]).T @ near, near_weight.sum(), whole)
+    other = _shrunk((far * far_weight[:, None]).T @ far, FAR_WEIGHT * far_weight.sum(), whole)
+    values, vectors = _eigen(similar)
+    root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
+    return powered(inverse @ powered(root @ other @ root, 0.5) @ inverse, 0.5)
+
+
+def powered(matrix: Array, power: float) -> Array:
+    """A power of a symmetric matrix, p.s.d. up to rounding."""
+    values, vectors = _eigen(matrix)
+    return (vectors * values**power) @ vectors.T
+
+
+def _eigen(matrix: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    return np.maximum(values, FLOOR * values[-1]), vectors
+
+
+def _shrunk(scatter: Array, n: float, whole: Array) -> Array:
+    if not scatter.any():
+        return whole
+    return (n * _unit(scatter, 0.0) + PRIOR * whole) / (n + PRIOR)
+
+
+def _unit(scatter: Array, least: Array | float) -> Array:
+    """Of mean eigenvalue 1; `least` of 1e-6 is added, or all of it if there is nothing else."""
+    mean = np.trace(scatter) / len(scatter)
+    return scatter / mean + 1e-6 * least if mean > 0 else np.eye(len(scatter))

@@ -1,0 +1,198 @@
+"""What people say, as plain data, and what it teaches: pairs that should be near, pairs that should not, triplets.
+
+Every statement teaches with a total weight of 1, however long its lists are, and with at most MAX_TAUGHT pairs and
+triplets of each kind.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from .._typing import Array
+
+Item = int | str
+MAX_TAUGHT = 64
+IMPLIED = 0.5
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One thing that somebody said. Plain data: `as_dict` and `from_dict` are each other's inverse.
+
+    Parameters
+    ----------
+    id : a whole number or a string; saying a statement twice changes nothing.
+    query : the item that the lists are about, or a row of numbers if it is no item; None if there are only sets.
+    relevant, irrelevant : items that should, and that should not, be near the query.
+    grades : one number for each of `relevant`, larger is nearer; empty: all alike.
+    sets : items of one set belong together, those of different sets do not.
+    user : who says it; None: nobody in particular.
+    time : a number, of any clock; None: unknown.
+
+    Examples
+    --------
+    >>> from paloma.feedback import Statement
+    >>> said = Statement(id=1, query=3, relevant=[4, 5], irrelevant=[9], user="anna")
+    >>> Statement.from_dict(said.as_dict()) == said
+    True
+    """
+
+    id: Item
+    query: Any = None
+    relevant: tuple[Item, ...] = ()
+    irrelevant: tuple[Item, ...] = ()
+    grades: tuple[float, ...] = ()
+    sets: tuple[tuple[Item, ...], ...] = ()
+    user: str | None = None
+    time: float | None = None
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "id", _item(self.id, "id"))
+        put(self, "relevant", _items(self.relevant, "relevant"))
+        put(self, "irrelevant", _items(self.irrelevant, "irrelevant"))
+        put(self, "grades", tuple(_number(grade, "grades") for grade in self.grades))
+        put(self, "sets", tuple(_items(each, "sets") for each in self.sets))
+        if self.query is not None:
+            row = isinstance(self.query, Sequence | np.ndarray) and not isinstance(self.query, str)
+            put(self, "query", tuple(_number(v, "query") for v in self.query) if row else _item(self.query, "query"))
+        user: Any = self.user
+        if user is not None and not (isinstance(user, str) and user.strip()):
+            raise ValueError(f"Statement: user must be a string that is not blank, or None; got {self.user!r}.")
+        if self.time is not None:
+            put(self, "time", _number(self.time, "time"))
+        self._check()
+
+    def _check(self) -> None:
+        listed = bool(self.relevant or self.irrelevant)
+        if listed == bool(self.sets) or listed != (self.query is not None):
+            raise ValueError(
+                "Statement: give a query with relevant or irrelevant items, or sets; not both, not neither."
+            )
+        if self.grades and len(self.grades) != len(self.relevant):
+            raise ValueError(
+                f"Statement: grades must have one number for each of the {len(self.relevant)} relevant items, got "
+                f"{len(self.grades)}."
+            )
+        members = [*self.relevant, *self.irrelevant, *(item for each in self.sets for item in each)]
+        if len(set(members)) < len(members):
+            raise ValueError("Statement: an item stands in it twice; it can be in one list, or one set, only.")
+        if self.query in members:
+            raise ValueError("Statement: the query is among the items that it is compared with.")
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """All items that it speaks of; a query that is a row is none."""
+        query = () if self.query is None or isinstance(self.query, tuple) else (self.query,)
+        return (*query, *self.relevant, *self.irrelevant, *(item for each in self.sets for item in each))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Names and plain values; what is empty is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None and value != ()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """The statement of such a dict; unknown names are refused."""
+        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
+            raise ValueError(f"Statement: unknown entries {unknown}; there are {[f.name for f in fields(cls)]}.")
+        return cls(**values)
+
+
+def _item(value: Any, what: str) -> Item:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return int(value)
+    raise TypeError(f"Statement: {what} must be whole numbers or strings, got {value!r}.")
+
+
+def _items(values: Any, what: str) -> tuple[Item, ...]:
+    if isinstance(values, str | int | np.integer):
+        values = (values,)
+    return tuple(_item(value, what) for value in values)
+
+
+def _number(value: Any, what: str) -> float:
+    real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not real or not np.isfinite(float(value)):
+        raise ValueError(f"Statement: {what} must be finite numbers, got {value!r}.")
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What a statement teaches, in numbers of rows: pairs, triplets (anchor, nearer, farther), a weight for each.
+
+    The weights of each kind sum to 1, if there are any. implied : nothing was said to be farther, so that triplets have
+    random items there, and a total weight of IMPLIED; they are learned, but prove nothing.
+    """
+
+    user: str | None
+    near: Array
+    far: Array
+    triplets: Array
+    near_weight: Array
+    far_weight: Array
+    triplet_weight: Array
+    implied: bool = False
+
+
+def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) -> Lesson:
+    """`number` gives the number of an item's row, or of a query's; items have the numbers below n_items."""
+    near, far, triplets = list[tuple[Any, ...]](), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+    if statement.sets:
+        sets = [[number(item) for item in each] for each in statement.sets]
+        for own in sets:
+            others = [row for each in sets if each is not own for row in each]
+            for anchor in own:
+                _compare(anchor, [(row, 1.0) for row in own if row != anchor], others, near, far, triplets)
+    else:
+        grades = statement.grades or (1.0,) * len(statement.relevant)
+        graded = [(number(item), grade) for item, grade in zip(statement.relevant, grades, strict=True)]
+        others = [number(item) for item in statement.irrelevant]
+        _compare(number(statement.query), graded, others, near, far, triplets)
+    near, far, triplets = (_thinned(each) for each in (near, far, triplets))
+    implied = bool(near) and not triplets
+    if implied:
+        rng = np.random.default_rng(np.abs(_numbers(near, 2)).ravel())
+        triplets = [(*pair[:2], int(rng.integers(n_items)), pair[2]) for pair in near]
+    return Lesson(
+        statement.user, _numbers(near, 2), _numbers(far, 2), _numbers(triplets, 3),
+        _weights(near), _weights(far), _weights(triplets) * (IMPLIED if implied else 1.0), implied,
+    )  # fmt: skip
+
+
+def _compare(anchor: int, graded: Any, others: Any, near: list[Any], far: list[Any], triplets: list[Any]) -> None:
+    """Pairs and triplets of one anchor, each with its weight behind it."""
+    if not graded:
+        far += [(anchor, row, 1.0) for row in others]
+        return
+    low, high = min(grade for _, grade in graded), max(grade for _, grade in graded)
+    span = (high - low) or 1.0
+    near += [(anchor, row, 0.5 + 0.5 * (grade - low) / span) for row, grade in graded]
+    far += [(anchor, row, 1.0) for row in others]
+    triplets += [(anchor, row, other, 0.5 + 0.5 * (grade - low) / span) for row, grade in graded for other in others]
+    triplets += [
+        (anchor, row, other, 0.5 * (grade - less) / span)
+        for row, grade in graded
+        for other, less in graded
+        if grade > less
+    ]
+
+
+def _thinned(taught: list[Any]) -> list[Any]:
+    """At most MAX_TAUGHT of them, evenly spaced."""
+    if len(taught) <= MAX_TAUGHT:
+        return taught
+    return [taught[k] for k in np.linspace(0, len(taught) - 1, MAX_TAUGHT).astype(int)]
+
+
+def _numbers(taught: list[Any], width: int) -> Array:
+    return np.array([each[:width] for each in taught], np.int64).reshape(-1, width)
+
+
+def _weights(taught: list[Any]) -> Array:
+    weight = np.array([each[-1] for each in taught])
+    return weight / weight.sum() if len(weight) else weight

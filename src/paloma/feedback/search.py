@@ -1,0 +1,358 @@
+"""FeedbackSearch: the object that people talk to."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+
+from .. import _validation as check
+from .._typing import Array
+from ._explain import Explanation, explained
+from ._guard import STRENGTHS
+from ._model import Model
+from ._rows import Rows
+from ._statement import Item, Statement, lesson_of
+
+# Up to this many multiplications all items are ranked under the newest metric; beyond it, candidates of the last page.
+EXACT_WORK = 2e8
+MIN_CANDIDATES = 200
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How well the metric predicts what people say next, each statement judged before it was learned.
+
+    n_statements, n_judged : said, and able to be judged: with something relevant and something irrelevant.
+    before, now : share of comparisons ranked right without feedback and as published, on recent statements.
+    strength : how far what was learned is followed, from 0, no feedback, to 1.
+    distrusted : users whose statements contradict the rows and all others, and are not learned.
+    """
+
+    n_statements: int
+    n_judged: int
+    before: float
+    now: float
+    strength: float
+    distrusted: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"{self.n_statements} statements, {self.n_judged} judged before they were learned: "
+        text += f"{self.now:.3f} ranked right, {self.before:.3f} without feedback; strength {self.strength:.2f}"
+        if self.strength < 1.0:
+            text += ", held back because a weaker metric ranks recent statements better"
+        names = ", ".join(name or "nobody in particular" for name in self.distrusted)
+        return text + (f"; not believed: {names}" if names else "")
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A question worth asking: which of these items are relevant to the query?"""
+
+    query: Item
+    show: tuple[Item, ...]
+
+
+class FeedbackSearch:
+    """Nearest items under a metric that learns from what people say about results, never far from no feedback.
+
+    A statement is learned as soon as it is said. The model is a function of the log of statements: removing one gives,
+    bit for bit, the model that never heard it. Without statements distances are Euclidean, up to a factor: two random
+    items have the mean squared distance 1.
+
+    Parameters
+    ----------
+    X : (n, d) rows of the items. They need no labels.
+    ids : (n,) whole numbers or strings; by default 0, 1, 2, ...
+    lam : between 0 and 1: the weight of what all users have in common. Each user who speaks has a metric of his own on
+        top of it, M = lam U + (1 - lam) L_user; others have the shared one.
+    guard : whether statements are judged before they are learned, so that the metric follows them only as far as it
+        predicts the next ones, and users who contradict the rows and all others are not believed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from paloma.feedback import FeedbackSearch
+    >>> from sklearn.datasets import load_wine
+    >>> X, y = load_wine(return_X_y=True)
+    >>> search = FeedbackSearch(X / X.std(axis=0))
+    >>> for query in range(0, 178, 3):
+    ...     _, near = search.search(query, 10)
+    ...     relevant = [int(item) for item in near if y[item] == y[query]]
+    ...     _ = search.mark(query, relevant, [int(item) for item in near if y[item] != y[query]])
+    >>> def precision(feedback):
+    ...     return np.mean([y[search.search(q, 20, feedback=feedback)[1]] == y[q] for q in range(1, 178, 3)])
+    >>> print(f"{precision(False):.2f} {precision(True):.2f}")
+    0.91 0.92
+    >>> search.undo(3), len(search.log)
+    ([3], 59)
+    """
+
+    def __init__(self, X: ArrayLike, ids: Any = None, *, lam: float = 0.5, guard: bool = True) -> None:
+        check.check_real("lam", lam, 0.0, 1.0)
+        if not 0.0 < lam < 1.0:
+            raise ValueError(f"FeedbackSearch: lam must lie between 0 and 1, got {lam!r}.")
+        check.check_word("guard", guard, (True, False))
+        rows = check_array(X, dtype=[np.float64, np.float32], estimator="FeedbackSearch", ensure_min_samples=2)
+        self.lam, self.guard = float(lam), bool(guard)
+        names = list(range(len(rows))) if ids is None else _ids(ids, len(rows))
+        self._rows = Rows(rows.copy(), names)
+        self._model = Model(self._rows, self.lam, self.guard)
+        self._log: list[Statement] = []
+        self._known: dict[Item, Statement] = {}
+        self._next = 0
+        self._cache: tuple[Any, Any] = (None, None)
+        self._lock = threading.RLock()
+
+    def __repr__(self) -> str:
+        return f"FeedbackSearch of {len(self):,} items after {len(self._log):,} statements"
+
+    def __len__(self) -> int:
+        return len(self._rows.ids)
+
+    @property
+    def ids(self) -> list[Item]:
+        """Ids of all items."""
+        return list(self._rows.ids)
+
+    @property
+    def log(self) -> list[Statement]:
+        """All statements, in the order in which they were learned: the model is a function of this list."""
+        return list(self._log)
+
+    # -- saying ------------------------------------------------------------------------------------------------------
+
+    def tell(self, statement: Statement | Mapping[str, Any]) -> Item:
+        """Learn a statement, or a dict of one, and return its id. One that was heard already changes nothing."""
+        said = statement if isinstance(statement, Statement) else Statement.from_dict(statement)
+        with self._lock:
+            if said.id in self._known:
+                if self._known[said.id] != said:
+                    raise ValueError(f"FeedbackSearch: statement {said.id!r} was said before, with other content.")
+                return said.id
+            self._rows.check(said)
+            self._model.hear(lesson_of(said, self._rows.number, len(self)))
+            self._log.append(said)
+            self._known[said.id] = said
+            if isinstance(said.id, int):
+                self._next = max(self._next, said.id + 1)
+            return said.id
+
+    def mark(
+        self, query: Any, relevant: Any = (), irrelevant: Any = (), *, grades: Any = (), user: str | None = None,
+        id: Item | None = None, time: float | None = None,
+    ) -> Item:  # fmt: skip
+        """Results that are, and that are not, what was looked for; `query` is an item or a row.
+
+        grades : one number for each relevant item, larger is nearer.
+        """
+        return self._say(id, query=query, relevant=relevant, irrelevant=irrelevant, grades=grades, user=user, time=time)
+
+    def compare(
+        self, query: Any, nearer: Item, farther: Item, *, user: str | None = None, id: Item | None = None,
+        time: float | None = None,
+    ) -> Item:  # fmt: skip
+        """One item is nearer to the query than another."""
+        return self._say(id, query=query, relevant=(nearer,), irrelevant=(farther,), user=user, time=time)
+
+    def together(
+        self, items: Sequence[Item], *, user: str | None = None, id: Item | None = None, time: float | None = None
+    ) -> Item:
+        """These items belong together."""
+        return self._say(id, sets=(items,), user=user, time=time)
+
+    def label(
+        self, items: Sequence[Item], y: ArrayLike, *, user: str | None = None, id: Item | None = None,
+        time: float | None = None,
+    ) -> Item:  # fmt: skip
+        """Classes of some items: those of one class belong together, others do not."""
+        labels = np.asarray(y)
+        if labels.shape != (len(items),):
+            raise ValueError(f"FeedbackSearch: y must have one label for each of the {len(items)} items.")
+        sets = [[item for item, own in zip(items, labels, strict=True) if own == each] for each in np.unique(labels)]
+        return self._say(id, sets=sets, user=user, time=time)
+
+    def _say(self, name: Item | None, **content: Any) -> Item:
+        with self._lock:
+            return self.tell(Statement(id=self._next if name is None else name, **content))
+
+    def undo(
+        self, statement: Item | None = None, *, user: str | None = None, since: float | None = None,
+        until: float | None = None,
+    ) -> list[Item]:  # fmt: skip
+        """Forget a statement, or all of a user, or of a time (since <= time < until); both, if both are given.
+
+        What is left is, bit for bit, the model that never heard them. Returns the ids of what was forgotten.
+        """
+        if statement is None and user is None and since is None and until is None:
+            raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
+        with self._lock:
+            gone = [k for k, said in enumerate(self._log) if _meant(said, statement, user, since, until)]
+            if statement is not None and not gone:
+                raise ValueError(f"FeedbackSearch: there is no statement {statement!r} to undo.")
+            if gone:
+                self._model.forget(gone)
+            ids = [self._log[k].id for k in gone]
+            self._log = [said for said in self._log if said.id not in set(ids)]
+            self._known = {said.id: said for said in self._log}
+            return ids
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def search(
+        self, query: Any, k: int = 10, *, user: str | None = None, feedback: bool = True
+    ) -> tuple[Array, list[Item]]:
+        """Distances and ids of the k nearest items, nearest first; an item that is the query is left out.
+
+        query : an item's id, or a row. user : whose metric ranks; one who never spoke, and None, have the shared one.
+        feedback : False ranks as if nothing had been said.
+
+        If there are many items, candidates come from the shared metric as it was at the last full page of 32
+        statements, and are ranked exactly under the newest metric.
+        """
+        check.check_count("k", k)
+        own = self._place(query)
+        row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
+        if k > len(self) - (own is not None):
+            raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
+        with self._lock:
+            metric = self._model.metric(user, None if feedback else 0.0)
+            places = self._candidates(row, k, user, feedback)
+        if own is not None:
+            places = places[places != own]
+        differences = self._rows.X[places] - row
+        values = ((differences @ metric) * differences).sum(axis=1)
+        order = np.argsort(values, kind="stable")[:k]
+        found = places[order]
+        return np.sqrt(np.maximum(values[order], 0.0)), [self._rows.ids[place] for place in found]
+
+    def _candidates(self, row: Array, k: int, user: str | None, feedback: bool) -> Array:
+        """Numbers of items that may be among the k nearest, in ascending order."""
+        X = self._rows.X
+        exact = not feedback or X.size * X.shape[1] <= EXACT_WORK
+        state, own = (self._model.live, user) if exact else (self._model.base, None)
+        key = (state, own) if feedback else (None, None)
+        if self._cache[0] != key:
+            images = X @ self._model.metric(own, None if feedback else 0.0).astype(X.dtype)
+            self._cache = key, (images, (images * X).sum(axis=1))
+        images, forms = self._cache[1]
+        rough = forms - 2.0 * (images @ row.astype(X.dtype))
+        n_candidates = min(len(X), k + 9 if exact else max(10 * k, MIN_CANDIDATES))
+        return np.sort(np.argpartition(rough, n_candidates - 1)[:n_candidates])
+
+    def _place(self, query: Any) -> int | None:
+        """Number of the item that the query is; None if it is a row."""
+        if isinstance(query, Sequence | np.ndarray) and not isinstance(query, str):
+            return None
+        if query not in self._rows.places:
+            raise ValueError(f"FeedbackSearch: there is no item {query!r}.")
+        return self._rows.places[query]
+
+    def _row(self, query: Any) -> Array:
+        row = np.asarray(query, np.float64)
+        if row.shape != (self._rows.X.shape[1],) or not np.isfinite(row).all():
+            raise ValueError(f"FeedbackSearch: a query is an item, or a row of {self._rows.X.shape[1]} finite numbers.")
+        return row
+
+    def metric_matrix(self, user: str | None = None) -> Array:
+        """M as it is published, (d, d): d(q, x)^2 = (q - x)^T M (q - x)."""
+        return self._model.metric(user)
+
+    def quality(self) -> Quality:
+        """How well the metric predicts what people say, and what the guard makes of it."""
+        state = self._model.base
+        scores, column = state.judged.believed(), STRENGTHS.index(state.strength)
+        before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
+        distrusted = tuple(sorted(state.distrusted))
+        return Quality(len(self._log), len(state.judged.users), before, now, state.strength, distrusted)
+
+    def explain(self, query: Any, item: Item, *, user: str | None = None, n_directions: int = 5) -> Explanation:
+        """Why an item is as near to the query as it is, feature by feature, and what feedback changed about it."""
+        own, other = self._place(query), self._place(item)
+        if other is None:
+            raise ValueError("FeedbackSearch: explain a query and an item.")
+        row = self._row(query) if own is None else self._rows.take(np.array([own]))[0]
+        difference = row - self._rows.take(np.array([other]))[0]
+        return explained(difference, self._model.metric(user), self._model.metric(user, 0.0), n_directions)
+
+    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 200) -> list[Suggestion]:
+        """Questions whose answers teach most: n queries, each with the k results to be marked.
+
+        Of `n_tried` items that nobody has asked about, spread over all items, those are taken whose results lie at
+        about the same distance, so that the metric cannot tell the relevant ones, and that are far from each other.
+        """
+        check.check_count("n", n)
+        asked = {said.query for said in self._log if not isinstance(said.query, tuple)}
+        free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked])
+        rng = np.random.default_rng(len(self._log))
+        tried = rng.permutation(free)[:n_tried]
+        metric, X = self._model.metric(user), self._rows.X
+        doubt, shown = np.empty(len(tried)), []
+        for number, place in enumerate(tried):
+            distances, near = self.search(self._rows.ids[place], min(k, len(self) - 1), user=user)
+            doubt[number] = distances[0] ** 2 / max(distances[-1] ** 2, 1e-300)
+            shown.append(tuple(near))
+        images = X[tried] @ metric
+        apart = np.full(len(tried), np.inf)
+        chosen: list[int] = []
+        while len(chosen) < min(n, len(tried)):
+            score = np.where(np.isfinite(apart), np.minimum(apart, 1.0), 1.0) * doubt
+            score[chosen] = -1.0
+            best = int(score.argmax())
+            chosen.append(best)
+            gap = X[tried] - X[tried[best]]
+            apart = np.minimum(apart, np.maximum(((images - images[best]) * gap).sum(axis=1), 0.0))
+        return [Suggestion(self._rows.ids[tried[each]], shown[each]) for each in chosen]
+
+    # -- as plain data -----------------------------------------------------------------------------------------------
+
+    def __paloma_state__(self) -> dict[str, Any]:
+        """Items and the log; the rest is learned again from them."""
+        with self._lock:
+            return {
+                "X": self._rows.X,
+                "ids": list(self._rows.ids),
+                "lam": self.lam,
+                "guard": self.guard,
+                "log": [said.as_dict() for said in self._log],
+            }
+
+    @classmethod
+    def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
+        out = cls(state["X"], state["ids"], lam=state["lam"], guard=state["guard"])
+        out._log = [Statement.from_dict(said) for said in state["log"]]
+        out._known = {said.id: said for said in out._log}
+        if len(out._known) < len(out._log):
+            raise ValueError("FeedbackSearch: two statements have one id.")
+        for said in out._log:
+            out._rows.check(said)
+        out._model.extend([lesson_of(said, out._rows.number, len(out)) for said in out._log])
+        out._next = max((said.id + 1 for said in out._log if isinstance(said.id, int)), default=0)
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FeedbackSearch.__paloma_restore__, (self.__paloma_state__(),)
+
+
+def _ids(ids: Any, n: int) -> list[Item]:
+    names = [name.item() if isinstance(name, np.generic) else name for name in ids]
+    if not all(isinstance(name, str) for name in names) and not all(type(name) is int for name in names):
+        raise TypeError("FeedbackSearch: ids must all be whole numbers or all be strings.")
+    if len(names) != n or len(set(names)) < n:
+        raise ValueError(f"FeedbackSearch: ids must be {n} different ones, one for each row of X.")
+    return names
+
+
+def _meant(
+    said: Statement, name: Item | None, user: str | None, since: float | None, until: float | None
+) -> bool:  # fmt: skip
+    """Whether a statement is among those that are to be forgotten; one without a time is in no span of time."""
+    if since is not None or until is not None:
+        if said.time is None or said.time < (-np.inf if since is None else since):
+            return False
+        if until is not None and said.time >= until:
+            return False
+    return (name is None or said.id == name) and (user is None or said.user == user)

@@ -1,0 +1,547 @@
+"""What a new user stumbles over: each test is one story that used to end badly."""
+
+import gzip
+import inspect
+import json
+import pydoc
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
+
+import paloma
+from helpers.cli import NAMES, X, Y, run
+from paloma.cli._columns import Batch
+from paloma.cli._writers import write
+from paloma.neighbors._voters import in_random_order
+from paloma.workflow import train, update
+from same import assert_same
+
+NEW = Y == "red"
+
+
+def three_classes(seed=0, n=240):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    return rng.normal(size=(n, 4)) + 3 * np.eye(4)[y], y
+
+
+# -- rows of a stream vote ---------------------------------------------------------------------------------------------
+
+
+def test_a_class_that_first_comes_by_update_is_predicted(tmp_path):
+    known, later, model = tmp_path / "known.csv", tmp_path / "later.csv", tmp_path / "model.paloma"
+    first, rest = np.flatnonzero(~NEW[:200]), np.arange(100, 250)
+    write(Batch(X[first], Y[first], NAMES), known, "label")
+    write(Batch(X[rest], Y[rest], NAMES), later, "label")
+    write(Batch(X[250:], Y[250:], NAMES), tmp_path / "test.csv", "label")
+    run("fit", known, "-o", model, "-q")
+    run("update", model, later, "-q")
+    predicted = np.array(run("predict", model, tmp_path / "test.csv").stdout.split())
+    assert (predicted[NEW[250:]] == "red").mean() > 0.6
+    shown = run("info", model).stdout
+    assert f"{len(first) + 150}, for voting and search, 150 of them from updates" in shown
+
+
+def test_a_classifier_learns_a_stream_as_its_metric_does():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0)).fit(rows[:100], y[:100])
+    metric = paloma.LODML(random_state=0).fit(rows[:100], y[:100])
+    for part in (slice(100, 150), slice(150, 240)):
+        assert model.partial_fit(rows[part], y[part]) is model
+        metric.partial_fit(rows[part], y[part])
+    assert_same(model.metric_, metric)
+    np.testing.assert_array_equal(model.row_numbers_, np.arange(240))
+    by_hand = paloma.MetricKNeighborsClassifier(metric).fit(rows, y)
+    for one, two in zip(model.kneighbors(rows + 0.1), by_hand.kneighbors(rows + 0.1), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_streamed_rows_are_bounded_per_class_and_a_fair_sample():
+    rows, y = three_classes(n=3000)
+    model = paloma.MetricKNeighborsClassifier(paloma.ODML(random_state=0), streamed_rows=40)
+    model.fit(rows[:60], y[:60])
+    whole = paloma.MetricKNeighborsClassifier(model.metric_, streamed_rows=40).fit(rows[:60], y[:60])
+    for a in range(60, 3000, 490):
+        model.partial_fit(rows[a : a + 490], y[a : a + 490])
+    assert model.n_streamed_ == 120
+    np.testing.assert_array_equal(model.row_numbers_[:60], np.arange(60))
+    np.testing.assert_array_equal(model.rows_, rows[model.row_numbers_])
+    np.testing.assert_array_equal(model.labels_, y[model.row_numbers_])
+    assert 1000 < model.row_numbers_[60:].mean() < 2000
+    frozen = paloma.MetricKNeighborsClassifier(FrozenEstimator(whole.metric_), streamed_rows=40)
+    frozen.fit(rows[:60], y[:60]).partial_fit(rows[60:], y[60:])
+    np.testing.assert_array_equal(frozen.row_numbers_, model.row_numbers_)  # batches do not matter
+    assert len(np.unique(in_random_order(np.arange(100_000)))) == 100_000
+    window = paloma.MetricKNeighborsClassifier(paloma.ODML(memory="window"), streamed_rows=5).fit(rows[:60], y[:60])
+    window.partial_fit(rows[60:], y[60:])
+    assert window.row_numbers_[60:].min() > 2900
+
+
+def test_a_classifier_that_begins_with_a_stream():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0))
+    model.partial_fit(rows[:1], y[:1], classes=[0, 1, 2])
+    assert model.predict_proba(rows[:2]).shape == (2, 3)
+    model.partial_fit(rows[1:150], y[1:150])
+    assert model.score(rows[150:], y[150:]) > 0.9
+    with pytest.raises(TypeError, match="classes so far are numbers"):
+        model.partial_fit(rows[:2], ["a", "b"])
+    assert model.classes_.tolist() == [0, 1, 2]
+
+
+def test_a_file_keeps_streamed_rows_and_goes_on(tmp_path):
+    rows, y = three_classes()
+    model = train(paloma.LODML(random_state=0), rows[:100], y[:100])
+    model[-1].set_params(streamed_rows=20)
+    update(model, [(rows[100:180], y[100:180])], path=tmp_path / "model.paloma")
+    again = paloma.load(tmp_path / "model.paloma")
+    assert again[-1].n_streamed_ == model[-1].n_streamed_ > 40
+    for each in (model, again):
+        update(each, [(rows[180:], y[180:])])
+    assert_same(again, model)
+    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+
+
+def test_weights_of_rows_are_factors_of_their_votes(tmp_path):
+    rows, y = np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([0, 1, 1, 0])
+    metric = paloma.ODML(scale=None).fit(rows, y, triplets=[[0, 0, 0]])
+    model = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform")
+    assert model.fit(rows, y).predict([[0.9]])[0] == 1
+    assert model.fit(rows, y, sample_weight=[5, 1, 1, 1]).predict([[0.9]])[0] == 0
+    np.testing.assert_allclose(model.predict_proba([[0.9]]), [[5 / 7, 2 / 7]], atol=1e-8)
+    paloma.save(model, tmp_path / "model.paloma")
+    assert_same(paloma.load(tmp_path / "model.paloma"), model)
+    np.testing.assert_array_equal(model.fit(rows, y, sample_weight=[0, 1, 1, 1]).row_numbers_, [1, 2, 3])
+    with pytest.raises(ValueError, match="sample_weight must have one value for each of the 4 rows of X"):
+        model.fit(rows, y, sample_weight=[1, 2])
+
+
+def test_n_neighbors_are_compared_without_learning_again():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0), weights="soft").fit(rows[:150], y[:150])
+    seen = model.metric_.n_triplets_
+    found = model.neighbor_scores(rows[150:], y[150:], (1, 4, 9))
+    assert found == {k: model.set_params(n_neighbors=k).score(rows[150:], y[150:]) for k in (1, 4, 9)}
+    assert model.metric_.n_triplets_ == seen
+    with pytest.raises(ValueError, match="n_neighbors must be an integer of at most 150"):
+        model.neighbor_scores(rows[150:], y[150:], (1, 151))
+
+
+def test_a_stale_classifier_says_so():
+    rows, y = three_classes()
+    model = paloma.MetricKNeighborsClassifier(paloma.LODML(random_state=0).fit(rows[:150], y[:150])).fit(rows, y)
+    assert model.updates_behind == 0
+    before = model.kneighbors(rows[:5])[0]
+    updates = model.metric_.n_updates_
+    model.metric_.partial_fit(rows[150:], y[150:])
+    assert model.updates_behind == model.metric_.n_updates_ - updates > 0
+    np.testing.assert_array_equal(model.kneighbors(rows[:5])[0], before)
+    assert model.refresh().updates_behind == 0
+
+
+def test_a_parameter_of_a_fitted_metric_takes_effect_at_the_next_fit():
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0).fit(rows, y)
+    model = paloma.MetricKNeighborsClassifier(metric)
+    assert model.fit(rows, y).metric_ is metric
+    model.set_params(metric__verbose=0, metric__block_size=7)
+    assert model.fit(rows, y).metric_ is metric
+    model.set_params(metric__C=0.5, metric__block_size="auto").fit(rows, y)
+    assert_same(model.metric_, paloma.LODML(C=0.5, random_state=0).fit(rows, y))
+    frozen = paloma.MetricKNeighborsClassifier(FrozenEstimator(metric))
+    with pytest.raises(ValueError, match="C of the frozen metric was changed since it learned"):
+        frozen.fit(rows, y)
+    metric.set_params(C=0.02)
+    assert frozen.fit(rows, y).metric_.estimator is metric
+
+
+def test_update_makes_the_same_kind_of_model_as_fit(files):
+    train_file, test_file, model = files
+    run("update", model, train_file, "-l", "LODML", "--batch", 60, "-q")
+    made = paloma.load(model)
+    assert [type(step).__name__ for step in made] == ["StandardScaler", "MetricKNeighborsClassifier"]
+    assert made.columns_ == {"features": NAMES, "label": "label"}
+    cuts = [0, 59, 119, 179, 200]  # the header is one of the first 60 lines
+    scaler = StandardScaler().fit(X[:119])
+    np.testing.assert_array_equal(made[0].mean_, scaler.mean_)
+    metric = paloma.LODML(random_state=0)
+    for a, b in pairwise(cuts):
+        metric.partial_fit(scaler.transform(X[a:b]), Y[a:b])
+    assert_same(made[-1].metric_, metric)
+    run("update", model, test_file, "-q")
+    assert "300, for voting and search, 300 of them from updates" in run("info", model).stdout
+    few = model.with_name("few.paloma")
+    run("update", few, "-l", "ODML", "-q", input="a,label\n1,x\n2,y\n3,x\n4,y\n")
+    assert len(paloma.load(few)[-1].labels_) == 4
+    bare = model.with_name("bare.paloma")
+    run("update", bare, train_file, "-l", "ODML", "-q", "--prepare", "none", "--metric-only")
+    assert type(paloma.load(bare)) is paloma.ODML
+
+
+# -- what a learner says of itself -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [paloma.LODML, paloma.LOSL, paloma.L2ODML, paloma.OKS])
+def test_the_score_of_a_learner_does_not_flatter(kind):
+    """Few rows vote for few: leave-one-out among 200 new rows knew more of them than a model of 40 rows can."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 8, 600)
+    rows = rng.normal(size=(600, 6)) + 1.5 * rng.normal(size=(8, 6))[y]
+    metric = kind(random_state=0).fit(rows[:40], y[:40])
+    honest = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(rows[:40], y[:40])
+    assert metric.score(rows[40:], y[40:]) == pytest.approx(honest.score(rows[40:], y[40:]))
+    assert metric.leave_one_out_score(rows[40:], y[40:]) > honest.score(rows[40:], y[40:])
+    # a row that was learned from is not its own neighbor
+    assert metric.score(rows[:40], y[:40]) == pytest.approx(metric.leave_one_out_score(rows[:40], y[:40]))
+    strange = np.where(y == 7, 9, y)
+    assert metric.score(rows[40:][y[40:] == 7], strange[40:][y[40:] == 7]) > 0.3  # class 9, never met, votes for itself
+    bare = paloma.ODML().fit(rows, triplets=[[0, 1, 2]])
+    with pytest.raises(ValueError, match="remembers 0 labeled rows that could vote"):
+        bare.score(rows, y)
+
+
+def test_later_items_reuse_the_balance_of_the_first(tmp_path):
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0).fit(rows[:120], y[:120])
+    first = metric.item_vectors(rows[:100], y[:100], for_graph=True)
+    later = metric.item_vectors(0.5 * rows[100:], y[100:], for_graph=True)
+    np.testing.assert_array_equal(metric.item_vectors(rows[:100], y[:100], for_graph=True), first)
+    asked = metric.query_vectors(rows[:9], for_graph=True)
+    direct = -metric.pairwise_score(rows[:9], np.concatenate([rows[:100], 0.5 * rows[100:]]), y)
+    squares = np.square(asked[:, None] - np.concatenate([first, later])[None]).sum(axis=2)
+    np.testing.assert_array_equal(np.argsort(squares, axis=1)[:, :10], np.argsort(direct, axis=1)[:, :10])
+    paloma.save(metric, tmp_path / "metric.paloma")
+    again = paloma.load(tmp_path / "metric.paloma")
+    np.testing.assert_array_equal(again.item_vectors(rows[:100], y[:100], for_graph=True), first)
+    with pytest.warns(UserWarning, match="140 of 140 items are farther out"):
+        metric.item_vectors(100 * rows[100:], y[100:], for_graph=True)
+    metric.item_vectors(100 * rows[100:], y[100:], for_graph="new")
+    with pytest.raises(ValueError, match="for_graph must be one of True, False, 'new'"):
+        metric.item_vectors(rows, y, for_graph="old")
+
+
+def test_vectors_of_another_state_of_the_metric_are_told(tmp_path):
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0).fit(rows[:120], y[:120])
+    token = metric.state_token_
+    metric.item_vectors(rows, y, token=token)
+    paloma.save(metric, tmp_path / "metric.paloma")
+    assert paloma.load(tmp_path / "metric.paloma").state_token_ == token
+    metric.query_vectors(rows, token=token)
+    metric.partial_fit(rows[120:], y[120:])
+    for call in (metric.query_vectors, metric.item_vectors):
+        with pytest.raises(ValueError, match="made in another state of the metric"):
+            call(rows, token=token)
+    other = paloma.LODML(random_state=1).fit(rows[:120], y[:120])
+    assert len({token, metric.state_token_, other.state_token_}) == 3
+
+
+# -- an index from the first day on ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", paloma.estimators.__all__)
+def test_an_index_over_a_learner_that_has_not_learned_starts_at_its_initial_metric(name):
+    rows, y = three_classes()
+    index = paloma.MetricIndex(getattr(paloma, name)(random_state=0))
+    with pytest.raises(ValueError, match="The index is empty"):
+        index.search(rows[:1], k=1)
+    index.add(rows[:100], y[:100])
+    found = index.search(rows[100:], k=5)[1]
+    if hasattr(index.metric, "pair_distance"):
+        direct = np.square(rows[100:, None] - rows[None, :100]).sum(axis=2)
+        np.testing.assert_array_equal(found, np.argsort(direct, axis=1, kind="stable")[:, :5])
+    index.metric.partial_fit(rows[:100], y[:100])
+    assert index.refresh().search(rows[100:], k=5)[1].shape == found.shape
+
+
+def test_an_index_gives_back_what_was_added(tmp_path):
+    rows, y = three_classes()
+    model = train(paloma.ODML(random_state=0), rows, y, keep_rows=False)
+    index = paloma.MetricIndex(model)
+    index.add(rows[:3], y[:3], ids=["a", "b", "c"], payload=["first", {"title": "second"}, None])
+    index.add(rows[3:5], ids=["d", "e"])
+    np.testing.assert_allclose(index.vectors_of(["c", "a"]), model[0].transform(rows[[2, 0]]))
+    assert index.vectors_of([["a"], ["b"]]).shape == (2, 1, 4)
+    assert index.labels_of(["b", "d"]).tolist() == [y[1], None]
+    assert index.payload_of(["b", "e", "a"]).tolist() == [{"title": "second"}, None, "first"]
+    paloma.save(index.remove(["a"]), tmp_path / "index.paloma")
+    again = paloma.load(tmp_path / "index.paloma")
+    assert again.payload_of(again.ids).tolist() == [{"title": "second"}, None, None, None]
+    for bad, match in (([1], "one entry for each of the 2 rows"), ([1, {2}], "what JSON can hold")):
+        with pytest.raises((ValueError, TypeError), match=match):
+            index.add(rows[5:7], ids=["f", "g"], payload=bad)
+    with pytest.raises(ValueError, match="not in the index: 'a'"):
+        index.vectors_of(["a"])
+
+
+@pytest.mark.parametrize("fitted", [True, False])
+@pytest.mark.parametrize("kind", [paloma.LODML, paloma.ODML, paloma.LOSL, paloma.SLMOML, paloma.OKS])
+def test_feedback_is_obeyed_at_once_and_spares_the_rest(kind, fitted):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    rows = rng.normal(size=(400, 10)) + 1.7 * np.eye(10)[y]
+    metric = kind(random_state=0)
+    if fitted:
+        metric.fit(rows[:300], y[:300])
+    index = paloma.MetricIndex(metric)
+    index.add(rows[:300], y[:300])
+
+    def accuracy():
+        return (index.labels_of(index.search(rows[300:], 1)[1][:, 0]) == y[300:]).mean()
+
+    before, clicks = accuracy(), 0
+    for q in range(300, 400):  # the first item is of another class: click on the first one that is not
+        near = index.search(rows[q : q + 1], 10)[1][0]
+        right = near[index.labels_of(near) == y[q]]
+        if index.labels_of(near)[0] == y[q] or not len(right) or clicks == 5:
+            continue
+        assert index.feedback(rows[q], nearer=right[0], farther=near[0])
+        order = index.search(rows[q : q + 1], 300)[1][0].tolist()
+        assert order.index(right[0]) < order.index(near[0])
+        assert not index.feedback(rows[q], nearer=int(right[0]), farther=near[0])
+        clicks += 1
+    assert clicks == 5
+    assert index.updates_behind == 0
+    assert accuracy() > before - 0.05
+
+
+def test_feedback_that_cannot_be_obeyed_changes_nothing():
+    rows, y = three_classes()
+    index = paloma.MetricIndex(paloma.LODML(random_state=0).fit(rows, y))
+    index.add(rows, y)
+    token = index.metric.state_token_
+    with pytest.raises(ValueError, match="Nothing was changed"):
+        index.feedback(0, nearer=7, farther=0)
+    with pytest.raises(ValueError, match="not in the index: 999"):
+        index.feedback(0, nearer=999, farther=1)
+    with pytest.raises(ValueError, match="nearer must be the id of an item or a row"):
+        index.feedback(0, nearer=rows[:2], farther=1)
+    with pytest.raises(ValueError, match="index is empty"):
+        paloma.MetricIndex(paloma.LODML()).feedback(0, nearer=1, farther=2)
+    assert index.metric.state_token_ == token
+    assert index.updates_behind == 0
+
+
+# -- errors that say what to do ----------------------------------------------------------------------------------------
+
+
+def test_labels_that_are_no_classes_are_told():
+    rows, _ = three_classes()
+    with pytest.raises(ValueError, match=r"no two of the 240 labeled rows have the same label.* bin it first"):
+        paloma.LODML().fit(rows, rows[:, 0])
+    with pytest.raises(ValueError, match="no two of the 240"):
+        paloma.LODML().fit(rows, np.arange(240))
+    with pytest.warns(UserWarning, match="228 of 240 labeled rows are alone in their class.* bin it first"):
+        paloma.LODML().fit(rows, np.maximum(np.arange(240), 11))
+
+
+def test_too_many_features_name_the_way_out():
+    rows = np.zeros((4, 60_000))
+    for kind in (paloma.LODML, paloma.OASIS, paloma.SLMOML):
+        with pytest.raises(ValueError, match=r"60,000 features need matrices of 27 GiB.* Use L2ODML"):
+            kind().fit(rows, [0, 0, 1, 1])
+
+
+def test_saving_into_a_missing_folder_names_the_folder(tmp_path):
+    rows, y = three_classes()
+    with pytest.raises(FileNotFoundError, match=r"There is no folder .*nowhere to save a.paloma in: create it first"):
+        paloma.save(paloma.ODML().fit(rows, y), tmp_path / "nowhere" / "a.paloma")
+
+
+def test_a_learner_says_who_predicts():
+    assert not hasattr(paloma.LODML(), "predict")
+    with pytest.raises(AttributeError, match=r"use MetricKNeighborsClassifier\(LODML\(...\)\).fit"):
+        paloma.LODML().predict(X)
+
+
+def test_a_class_instead_of_an_instance_is_told():
+    for call in (
+        lambda: paloma.MetricKNeighborsClassifier(paloma.LODML).fit(X, Y),
+        lambda: paloma.MetricIndex(paloma.LODML),
+    ):
+        with pytest.raises(TypeError, match=r"got the class LODML itself: pass an instance, LODML\(\)"):
+            call()
+
+
+def test_a_column_of_text_is_named():
+    frame = pd.DataFrame(X, columns=NAMES).assign(city="Paris")
+    with pytest.raises(ValueError, match="LODML: column 'city' holds text, not numbers"):
+        paloma.LODML().fit(frame, Y)
+    with pytest.raises(ValueError, match="MetricKNeighborsClassifier: column 'city' holds text"):
+        paloma.MetricKNeighborsClassifier().fit(frame, Y)
+
+
+@pytest.mark.parametrize("name", [n for n in paloma.__all__ if inspect.isclass(getattr(paloma, n))])
+def test_signatures_are_readable(name):
+    shown = pydoc.plain(pydoc.render_doc(getattr(paloma, name)))
+    assert "ArrayLike" in shown
+    assert "numpy._typing" not in shown
+
+
+def test_the_local_part_is_kept_by_search_vectors_and_says_so():
+    assert "item_vectors" in paloma.LODML.__doc__
+    assert "item_vectors" in paloma.LODML.transform.__doc__
+    rows, y = three_classes()
+    metric = paloma.LODML(random_state=0, C=0.3).fit(rows, y)
+    products = metric.query_vectors(rows[:5]) @ metric.item_vectors(rows, y).T
+    np.testing.assert_allclose(-products, metric.pairwise_score(rows[:5], rows, y) ** 2, atol=1e-9)
+    shared = np.linalg.norm(metric.transform(rows[:5])[:, None] - metric.transform(rows)[None], axis=2)
+    assert not np.allclose(shared**2, -products, rtol=0.01, atol=0.01)
+
+
+def test_info_says_what_its_mean_loss_covers(files):
+    train_file, test_file, model = files
+    run("fit", train_file, "-o", model, "-q", "--prepare", "none")
+    metric = paloma.load(model).metric_
+    for text in test_file.read_text().splitlines()[1:4]:
+        run("update", model, "-q", input=f"a,b,c,d,label\n{text}\n")
+    shown = json.loads(run("info", model, "--json").stdout)
+    after = paloma.load(model).metric_
+    assert after.n_triplets_ > metric.n_triplets_
+    first_met = int(shown["loss_of"].split()[0].replace(",", ""))
+    assert first_met > after.n_triplets_ - metric.n_triplets_  # not only those of the last call
+    assert shown["loss"] > 0.05
+    assert f"mean loss   {shown['loss']:.4f} of {first_met:,} triplets when first met" in run("info", model).stdout
+
+
+# -- tables as people have them ----------------------------------------------------------------------------------------
+
+HOLES = ["a,b,c,d,label", *(f"{','.join(map(str, x))},{y}" for x, y in zip(X[:150].tolist(), Y[:150], strict=True))]
+HOLES[3] = "1.0,,2.0,0.5,red"
+HOLES[7] = "1.0,2.0,NA,?,blue"
+
+
+def test_missing_values_are_dropped_or_filled_in(tmp_path):
+    table, model = tmp_path / "holes.csv", tmp_path / "model.paloma"
+    table.write_text("\n".join(HOLES))
+    shown = run("fit", table, "-o", model, code=1).stderr
+    assert "row 3, column 'b': the value is missing; fit and update accept --missing drop or mean" in shown
+    shown = run("fit", table, "-o", model, "--missing", "drop").stderr
+    assert "148 rows, 4 features" in shown
+    assert "2 rows with missing values dropped" in shown
+    run("fit", table, "-o", model, "-q", "--missing", "mean")
+    made = paloma.load(model)
+    assert type(made[0]).__name__ == "FillMissing"
+    known = np.delete(X[:150], [2, 6], axis=0)
+    assert made[0].means_[1] == pytest.approx((known[:, 1].sum() + 2.0) / 149)
+    assert len(made[-1].labels_) == 150
+    assert len(run("predict", model, table).stdout.split()) == 150  # later tables may have holes too
+    assert run("fit", table, "-o", model, "--missing", "median", code=1).stderr.count(
+        "must be one of error, drop, mean"
+    )
+    stream = tmp_path / "stream.paloma"
+    run("update", stream, table, "-l", "ODML", "-q", "--missing", "mean")
+    run("update", stream, table, "-q")
+    assert paloma.load(stream)[-1].n_streamed_ == 300
+    run("fit", table, "-o", model, "-q", "--missing", "drop")
+    assert "belong to the model" in run("update", model, table, "--missing", "mean", code=1).stderr
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".feather", ".npz"])
+def test_missing_values_in_other_formats(suffix, tmp_path):
+    table, model = tmp_path / f"holes{suffix}", tmp_path / "model.paloma"
+    frame = pd.DataFrame(X[:150], columns=NAMES).assign(label=Y[:150])
+    frame.loc[4, "c"] = np.nan
+    if suffix == ".npz":
+        np.savez(table, X=frame[NAMES].to_numpy(), y=Y[:150])
+    elif suffix == ".jsonl":
+        frame.to_json(table, orient="records", lines=True)
+    else:
+        getattr(frame, f"to_{suffix[1:]}")(table)
+    run("fit", table, "-o", model, "-q", code=1)
+    assert "149 rows" in run("fit", table, "-o", model, "--missing", "drop").stderr
+    run("fit", table, "-o", model, "-q", "--missing", "mean")
+    assert paloma.load(model)[0].means_[2] == pytest.approx(np.nanmean(frame["c"]))
+
+
+def test_bad_lines_are_skipped_and_counted(tmp_path):
+    model, lines = tmp_path / "model.paloma", [line for k, line in enumerate(HOLES) if k not in (3, 7)]
+    lines[5], lines[9] = "1,2,3", "1,2,oops,4,red"
+    shown = run("update", model, "-l", "ODML", "--skip-errors", 2, input="\n".join(lines)).stderr
+    assert "2 invalid rows skipped" in shown
+    assert len(paloma.load(model)[-1].labels_) == 146
+    result = run("update", tmp_path / "other.paloma", "-l", "ODML", "--skip-errors", 1, input="\n".join(lines), code=1)
+    assert "row 9, column 'c': 'oops' is not a number" in result.stderr
+    objects = [json.dumps({"x": x, "label": y}) for x, y in zip(X[:40].tolist(), Y[:40].tolist(), strict=True)]
+    objects[11] = "{oops"
+    figures = run("update", tmp_path / "j.paloma", "-l", "ODML", "--skip-errors", 5, "--json", input="\n".join(objects))
+    assert json.loads(figures.stdout)["rows_skipped"] == 1
+    assert len(paloma.load(tmp_path / "j.paloma")[-1].labels_) == 39
+
+
+def test_columns_that_are_meant_are_named(tmp_path):
+    table, model = tmp_path / "wide.csv", tmp_path / "model.paloma"
+    names = [f"x{k}" for k in range(20)]
+    rng = np.random.default_rng(0)
+    rows = [",".join(map(str, rng.normal(size=20).round(2))) + f",{'ab'[k % 2]},{k}" for k in range(30)]
+    table.write_text("\n".join([",".join([*names, "Letter", "item_id"]), *rows]))
+    shown = run("fit", table, "-o", model, "--label", "letter", code=1).stderr
+    assert "there is no label column 'letter'. Did you mean 'Letter'?" in shown
+    assert "'x0', 'x1'" in shown
+    assert "'x18', 'x19', 'Letter', 'item_id' (22 in total)" in shown
+    shown = run("fit", table, "-o", model, "--label", "Letter").stderr
+    assert "30 rows, 21 features (x0, x1, x2, ..., x19, item_id); 2 classes in 'Letter'" in shown
+    assert "'item_id' is another whole number in every row: if it is an id, leave it out with --drop item_id" in shown
+    assert "item_id" not in run("fit", table, "-o", model, "--label", "Letter", "--drop", "item_id").stderr
+
+
+def test_compressed_and_feather_tables_and_sparse_rows_are_read(tmp_path, files):
+    train_file, _, model = files
+    packed = tmp_path / "train.csv.gz"
+    packed.write_bytes(gzip.compress(train_file.read_bytes()))
+    run("fit", packed, "-o", model, "-q")
+    from_csv = paloma.load(model)
+    frame = pd.DataFrame(X[:200], columns=NAMES).assign(label=Y[:200])
+    frame.to_feather(tmp_path / "train.feather")
+    run("fit", tmp_path / "train.feather", "-o", model, "-q")
+    assert_same(paloma.load(model)[-1].metric_, from_csv[-1].metric_)
+    write(Batch(X[:200], (Y[:200] == "red").astype(int), NAMES), tmp_path / "train.svm", "label")
+    run("fit", tmp_path / "train.svm", "-o", model, "-q")  # LODML takes dense rows, so they are made dense
+    assert len(run("predict", model, tmp_path / "train.svm").stdout.split()) == 200
+    (tmp_path / "train.npz.gz").write_bytes(b"")
+    assert "unknown file format" in run("fit", tmp_path / "train.npz.gz", "-o", model, code=1).stderr
+
+
+def test_sparse_rows_too_large_to_be_dense_name_the_way_out(tmp_path):
+    table = tmp_path / "wide.svm"
+    table.write_text("\n".join(f"{k % 2} {10_000_000 + k}:1" for k in range(40)))
+    shown = run("fit", table, "-o", tmp_path / "m.paloma", code=1).stderr
+    assert "sparse features are too large for this learner. Use --learner L2ODML" in shown
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_ids_of_an_index_come_from_a_column(suffix, tmp_path, files):
+    train_file, _, model = files
+    run("fit", train_file, "-o", model, "-q")
+    table, index = tmp_path / f"items{suffix}", tmp_path / "items.index"
+    frame = pd.DataFrame(X[200:], columns=NAMES).assign(label=Y[200:], key=[f"item {k}" for k in range(100)])
+    if suffix == ".jsonl":
+        frame.to_json(table, orient="records", lines=True)
+    else:
+        getattr(frame, f"to_{suffix[1:]}")(table, index=False)
+    run("index", model, table, "-o", index, "--id", "key")
+    built = paloma.load(index)
+    assert built.ids[:2].tolist() == ["item 0", "item 1"]
+    found = json.loads(run("search", index, ",".join(map(str, X[203])), "-k", 1, "--json").stdout)
+    assert found["neighbors"][0]["row"] == "item 3"
+    assert "Did you mean 'key'?" in run("index", model, table, "-o", index, "--id", "Key", code=1).stderr
+    shown = run("search", index, "1,2,3", code=1).stderr
+    assert "DATA is a row of 3 numbers; the model takes 4 (a, b, c, d)." in shown
+    whole = tmp_path / "whole.csv"
+    frame.assign(key=range(500, 600)).to_csv(whole, index=False)
+    run("index", model, whole, "-o", index, "--id", "key")
+    assert paloma.load(index).ids[0] == 500
+
+
+def test_reading_a_long_table_says_how_far_it_is(files, monkeypatch):
+    train_file, _, model = files
+    monkeypatch.setattr("paloma.cli._formats.PATIENCE", 0.0)
+    monkeypatch.setattr("paloma.cli._formats.MANY", 10)
+    shown = run("fit", train_file, "-o", model).stderr
+    assert f"reading {train_file}: 200 rows in 0 s" in shown
+    assert "learns it in one pass while it is read" in shown
+    assert "reading" not in run("fit", train_file, "-o", model, "-q").stderr

@@ -1,0 +1,345 @@
+"""Learning from feedback: statements, the log as the model, undo, the guard, users, explanations, files."""
+
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+from scipy.linalg import sqrtm
+
+import paloma
+from paloma.feedback import FeedbackSearch, Statement
+from paloma.feedback._guard import STRENGTHS, Judged
+from paloma.feedback._model import PAGE
+from paloma.feedback._start import FAR_WEIGHT, PRIOR, root_of, scatter_of
+from paloma.feedback._statement import IMPLIED, MAX_TAUGHT, lesson_of
+
+N, D, CLASSES = 240, 12, 6
+
+
+def rows(seed=0):
+    """Classes that three of the features tell, among others that vary more."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(CLASSES, size=N)
+    centers = rng.normal(size=(CLASSES, D)) * (np.arange(D) < 3)
+    return centers[y] * 1.5 + rng.normal(size=(N, D)) * np.where(np.arange(D) < 3, 0.5, 1.0), y
+
+
+X, Y = rows()
+
+
+def session(n, *, seed=0, invert=False, user=None, search=None, y=Y, **options):
+    """n statements of a user who marks the first ten results by his classes."""
+    search = FeedbackSearch(X, **options) if search is None else search
+    rng = np.random.default_rng(seed)
+    for time in range(n):
+        query = int(rng.integers(N))
+        near = search.search(query, 10, user=user)[1]
+        yes = [item for item in near if (y[item] == y[query]) != invert]
+        search.mark(query, yes, [item for item in near if item not in yes], user=user, time=time)
+    return search
+
+
+def precision(search, y=Y, **options):
+    return np.mean([y[search.search(q, 10, **options)[1]] == y[q] for q in range(N)])
+
+
+def same(one, other):
+    """Equal to the bit, in all that is published."""
+    assert one.log == other.log
+    assert np.array_equal(one.metric_matrix(), other.metric_matrix())
+    assert one.quality() == other.quality()
+
+
+# -- statements --------------------------------------------------------------------------------------------------------
+
+
+def test_statements_are_plain_data():
+    said = Statement(
+        id="a", query=[0.5] * D, relevant=np.array([1, 2]), grades=[2, 1], irrelevant=(3,), user="anna", time=3
+    )
+    again = Statement.from_dict(json.loads(json.dumps(said.as_dict())))
+    assert again == said
+    assert Statement(id=0, sets=[[1, 2], [3]]).as_dict() == {"id": 0, "sets": ((1, 2), (3,))}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ({}, "give a query with relevant or irrelevant items, or sets"),
+        ({"query": 1}, "give a query"),
+        ({"relevant": [1]}, "give a query"),
+        ({"query": 1, "relevant": [2], "sets": [[3, 4]]}, "not both"),
+        ({"query": 1, "relevant": [1]}, "the query is among"),
+        ({"query": 1, "relevant": [2], "irrelevant": [2]}, "twice"),
+        ({"query": 1, "relevant": [2, 3], "grades": [1]}, "one number for each of the 2"),
+        ({"query": [np.nan], "relevant": [2]}, "finite"),
+        ({"query": 1, "relevant": [2], "user": " "}, "not blank"),
+    ],
+)
+def test_statements_that_say_nothing_are_refused(content, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        Statement(id=0, **content)
+
+
+def test_a_refused_statement_changes_nothing():
+    search, other = session(7), session(7)
+    for wrong in ({"relevant": [N]}, {"relevant": [1], "query": [1.0]}, {"relevant": [1], "colour": 1}):
+        with pytest.raises(ValueError, match=r"no items|numbers, but items have|unknown entries"):
+            search.tell({"id": 99, "query": 0, **wrong})
+    same(search, other)
+
+
+def test_a_statement_weighs_one_however_long_it_is():
+    lessons = [
+        lesson_of(Statement(id=0, query=0, relevant=range(1, 1 + n), irrelevant=range(100, 100 + n)), int, N)
+        for n in (1, 3, 40)
+    ]
+    for lesson in lessons:
+        weights = lesson.near_weight, lesson.far_weight, lesson.triplet_weight
+        assert [weight.sum() for weight in weights] == pytest.approx([1.0, 1.0, 1.0])
+        assert len(lesson.triplets) <= MAX_TAUGHT
+    assert len(lessons[1].triplets) == 9
+
+
+def test_grades_order_the_relevant_among_themselves():
+    lesson = lesson_of(Statement(id=0, query=0, relevant=[1, 2, 3], grades=[3, 1, 1], irrelevant=[4]), int, N)
+    taught = {tuple(t): w for t, w in zip(lesson.triplets.tolist(), lesson.triplet_weight, strict=True)}
+    assert taught.keys() == {(0, 1, 4), (0, 2, 4), (0, 3, 4), (0, 1, 2), (0, 1, 3)}
+    assert taught[0, 1, 4] == pytest.approx(2 * taught[0, 2, 4])
+
+
+def test_labels_are_sets_that_stay_apart():
+    search = FeedbackSearch(X)
+    search.label([1, 2, 3, 4], ["b", "a", "b", "c"])
+    (said,) = search.log
+    assert said.sets == ((2,), (1, 3), (4,))
+    lesson = lesson_of(said, int, N)
+    assert {tuple(pair) for pair in lesson.near.tolist()} == {(1, 3), (3, 1)}
+    assert (1, 3, 4) in {tuple(triplet) for triplet in lesson.triplets.tolist()}
+
+
+def test_every_kind_of_statement_moves_the_metric():
+    search, before = FeedbackSearch(X), FeedbackSearch(X).metric_matrix()
+    for say in (
+        lambda: search.mark(0, [1, 2], [3]),
+        lambda: search.mark(X[5] + 0.1, [7]),
+        lambda: search.compare(4, 5, 6),
+        lambda: search.together([7, 8, 9]),
+        lambda: search.label([10, 11, 12], [0, 0, 1]),
+    ):
+        say()
+        after = search.metric_matrix()
+        assert not np.array_equal(after, before)
+        before = after
+
+
+def test_saying_it_twice_changes_nothing():
+    search = session(7)
+    before, said = search.metric_matrix(), search.log[3]
+    assert search.tell(said.as_dict()) == said.id
+    assert np.array_equal(search.metric_matrix(), before)
+    with pytest.raises(ValueError, match="with other content"):
+        search.tell({**said.as_dict(), "user": "eve"})
+
+
+# -- the start ---------------------------------------------------------------------------------------------------------
+
+
+def test_without_statements_distances_are_euclidean():
+    search = FeedbackSearch(X)
+    metric = search.metric_matrix()
+    assert np.allclose(metric, np.eye(D) * metric[0, 0])
+    squares = ((X[:, None] - X) ** 2).sum(axis=2).mean() * N / (N - 1) * metric[0, 0]
+    assert squares == pytest.approx(1.0, rel=0.02)
+    distances, ids = search.search(0, 5)
+    direct = np.linalg.norm(X - X[0], axis=1) * np.sqrt(metric[0, 0])
+    assert ids == np.argsort(direct)[1:6].tolist()
+    assert distances == pytest.approx(np.sort(direct)[1:6])
+
+
+def test_the_start_is_a_geometric_mean_of_scatters():
+    rng = np.random.default_rng(1)
+    near, far = rng.normal(size=(30, D)) * 0.3, rng.normal(size=(20, D))
+    whole, _ = scatter_of(X)
+
+    def shrunk(differences, n):
+        scatter = differences.T @ differences
+        return (n * scatter * D / np.trace(scatter) + PRIOR * whole) / (n + PRIOR)
+
+    S, D_ = shrunk(near, 30), shrunk(far, FAR_WEIGHT * 20)
+    root = root_of(near, np.ones(30), far, np.ones(20), whole)
+    M = root @ root
+    assert np.allclose(M @ S @ M, D_, atol=1e-8)  # what S^-1 # D solves
+    half = np.real(sqrtm(S))
+    inverse = np.linalg.inv(half)
+    assert np.allclose(M, inverse @ np.real(sqrtm(half @ D_ @ half)) @ inverse, atol=1e-7)
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def test_feedback_helps_soon_and_on():
+    gains = [precision(session(n)) - precision(FeedbackSearch(X)) for n in (5, 20, 100)]
+    assert gains[0] > -0.005
+    assert gains[1] > 0.01
+    assert gains[2] > max(gains[1], 0.05)
+
+
+def test_the_guard_stops_a_vandal():
+    plain = precision(FeedbackSearch(X))
+    search = session(60, invert=True)
+    assert precision(search) >= plain - 0.005
+    assert search.quality().distrusted == ("",)
+    assert "not believed: nobody in particular" in str(search.quality())
+    assert precision(session(60, invert=True, guard=False)) < plain - 0.02
+
+
+def test_a_vandal_does_not_silence_others():
+    search = session(60, user="anna")
+    session(60, user="eve", invert=True, search=search, seed=1)
+    session(8, user="anna", search=search, seed=2)
+    assert search.quality().distrusted == ("eve",)
+    assert precision(search, user="anna") > precision(FeedbackSearch(X)) + 0.02
+
+
+def test_strength_follows_the_evidence():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.5, 0.9, size=(80, 1))
+    better = base + 0.05 * np.arange(len(STRENGTHS)) + 0.01 * rng.normal(size=(80, len(STRENGTHS)))
+    worse = base - 0.05 * np.maximum(np.arange(len(STRENGTHS)) - 2, 0)
+    assert Judged(better, ("",) * 80).strength() == 1.0
+    assert Judged(worse, ("",) * 80).strength() == STRENGTHS[2]
+    assert Judged(base - np.arange(len(STRENGTHS)) * 0.05, ("",) * 80).strength() == 0.0
+    assert Judged().strength() == 1.0
+
+
+def test_users_who_disagree_have_their_own_metrics():
+    rng = np.random.default_rng(5)
+    tastes = rng.integers(4, size=(2, N))
+    items = np.concatenate([rng.normal(size=(4, 5))[taste] + 0.7 * rng.normal(size=(N, 5)) for taste in tastes], axis=1)
+    search, mixed = FeedbackSearch(items), FeedbackSearch(items)
+    for turn in range(8):
+        for name, y in zip(("anna", "ben"), tastes, strict=True):
+            session(16, user=name, search=search, y=y, seed=turn)
+            session(16, search=mixed, y=y, seed=turn)
+    own = [precision(search, y, user=name) for name, y in zip(("anna", "ben"), tastes, strict=True)]
+    crossed = [precision(search, y, user=name) for name, y in zip(("ben", "anna"), tastes, strict=True)]
+    assert np.mean(own) > np.mean([precision(mixed, y) for y in tastes]) + 0.01
+    assert np.mean(own) > np.mean(crossed) + 0.02
+    assert np.array_equal(search.metric_matrix("zoe"), search.metric_matrix())
+
+
+# -- the log is the model ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gone", [0, 6, 40, 69, 70])
+def test_undo_gives_the_model_that_never_heard_it(gone):
+    search = session(71)
+    rest = [said for said in search.log if said.id != gone]
+    assert search.undo(gone) == [gone]
+    other = FeedbackSearch(X)
+    for said in rest:
+        other.tell(said)
+    same(search, other)
+    session(3, search=search, seed=9)
+    session(3, search=other, seed=9)
+    assert np.array_equal(search.metric_matrix(), other.metric_matrix())
+
+
+def test_undo_of_a_user_and_of_a_time():
+    search = FeedbackSearch(X)
+    for turn in range(4):
+        for name in ("anna", "ben"):
+            session(6, user=name, search=search, seed=turn)
+    kept = [said for said in search.log if said.user == "anna" or not 2 <= said.time < 4]
+    search.undo(user="ben", since=2, until=4)
+    assert search.log == kept
+    other = FeedbackSearch(X)
+    for said in kept:
+        other.tell(said)
+    same(search, other)
+    search.undo(user="anna")
+    search.undo(user="ben")
+    assert np.array_equal(search.metric_matrix(), FeedbackSearch(X).metric_matrix())
+    with pytest.raises(ValueError, match="undo what"):
+        search.undo()
+    with pytest.raises(ValueError, match="no statement 'x' to undo"):
+        search.undo("x")
+
+
+def test_a_file_holds_the_log(tmp_path):
+    search = FeedbackSearch(X, [f"item {k}" for k in range(N)], lam=0.7)
+    for k in range(PAGE + 9):
+        search.mark(f"item {k}", [f"item {k + 1}"], [f"item {k + 2}"], user="anna" if k % 3 else None, time=k)
+    search.mark(X[4] + 1.0, ["item 3"])
+    path = os.path.join(tmp_path, "feedback.paloma")
+    paloma.save(search, path)
+    again = paloma.load(path)
+    same(again, search)
+    assert again.search("item 3", 5, user="anna")[1] == search.search("item 3", 5, user="anna")[1]
+    assert again.mark("item 0", ["item 1"]) == search.mark("item 0", ["item 1"])
+    same(pickle.loads(pickle.dumps(search)), search)
+
+
+def test_what_is_only_near_is_compared_with_random_items():
+    lesson = lesson_of(Statement(id=0, query=0, relevant=[1, 2]), int, N)
+    assert lesson.implied
+    assert lesson.triplets[:, :2].tolist() == [[0, 1], [0, 2]]
+    assert lesson.triplet_weight.sum() == pytest.approx(IMPLIED)
+    search = FeedbackSearch(X)
+    for k in range(PAGE):
+        search.mark(k, [k + 1])
+    assert search.quality().n_judged == 0
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def test_many_items_are_ranked_among_candidates(monkeypatch):
+    search = session(40)
+    exact = search.search(3, 10)
+    monkeypatch.setattr("paloma.feedback.search.EXACT_WORK", 0)
+    monkeypatch.setattr("paloma.feedback.search.MIN_CANDIDATES", 60)
+    distances, ids = search.search(3, 10)
+    assert ids == exact[1]
+    assert distances == pytest.approx(exact[0])
+
+
+def test_explanations_add_up():
+    search = session(40)
+    found = search.explain(0, 1)
+    difference = X[0] - X[1]
+    assert found.now == pytest.approx(difference @ search.metric_matrix() @ difference)
+    assert found.features.sum() == pytest.approx(found.now)
+    assert found.features_before == pytest.approx(difference**2 * FeedbackSearch(X).metric_matrix()[0, 0])
+    everything = search.explain(0, 1, n_directions=D)
+    assert everything.along.sum() == pytest.approx(found.now)
+    assert "without feedback" in str(found)
+
+
+def test_suggestions_are_new_questions():
+    search = session(30)
+    asked = {said.query for said in search.log}
+    found = search.suggest(5)
+    queries = [each.query for each in found]
+    assert len(set(queries)) == 5
+    assert not asked & set(queries)
+    assert list(found[0].show) == search.search(queries[0], 10)[1]
+    assert search.suggest(5) == found
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda search: search.search(N, 3), "no item"),
+        (lambda search: search.search(0, N), "more than the items"),
+        (lambda search: search.search([0.0], 3), "a row of 12 finite numbers"),
+        (lambda search: FeedbackSearch(X, lam=1.0), "lam must lie between"),
+        (lambda search: FeedbackSearch(X, ids=[0] * N), "different ones"),
+    ],
+)
+def test_bad_input_is_refused(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call(FeedbackSearch(X))

@@ -1,0 +1,93 @@
+"""Threads by size: what blocks ask for, what is put back, and that bits do not depend on n_jobs."""
+
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import paloma
+from paloma import _threads
+from paloma._threads import LARGE, jobs, sharing
+
+
+def threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def four(monkeypatch):
+    """BLAS with four threads in a process that may use four CPUs, whatever the machine has."""
+    monkeypatch.setattr(_threads, "n_cpus", lambda: 4)
+    with threadpool_limits(limits=4, user_api="blas"):
+        if threads() != {4}:
+            pytest.skip("this BLAS has one thread")
+        yield
+
+
+def test_small_products_run_on_one_thread_and_large_ones_on_all():
+    with sharing(512, 64, 64):
+        assert threads() == {1}
+        with sharing(LARGE):
+            assert threads() == {4}
+        assert threads() == {1}
+    assert threads() == {4}
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(None, 4), (-1, 4), (1, 1), (3, 3), (99, 4)])
+def test_n_jobs_limits_large_products(n_jobs, expected):
+    with jobs(n_jobs), sharing(LARGE):
+        assert threads() == {expected}
+    assert threads() == {4}
+
+
+def test_a_limit_from_outside_is_never_passed():
+    with threadpool_limits(limits=2, user_api="blas"), jobs(-1), sharing(LARGE):
+        assert threads() == {2}
+
+
+def test_the_smallest_of_several_threads_counts_and_all_is_put_back():
+    inside, done = threading.Event(), threading.Event()
+
+    def small():
+        with sharing(1):
+            inside.set()
+            done.wait(120)
+
+    other = threading.Thread(target=small)
+    with sharing(LARGE):
+        other.start()
+        assert inside.wait(120)
+        assert threads() == {1}
+    assert threads() == {1}
+    done.set()
+    other.join()
+    assert threads() == {4}
+
+
+def test_threads_are_put_back_after_errors():
+    with pytest.raises(ValueError, match="on purpose"), sharing(1):
+        raise ValueError("on purpose")
+    assert threads() == {4}
+
+
+def test_bits_do_not_depend_on_n_jobs():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 80)).astype(np.float32), rng.integers(0, 3, 300)
+    models = [paloma.LODML(random_state=0, n_jobs=n).fit(X, y) for n in (None, 1, 4)]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.shared_, models[0].shared_)
+        np.testing.assert_array_equal(model.metric_matrix(1), models[0].metric_matrix(1))
+
+
+@pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "two", True])
+def test_n_jobs_is_checked(n_jobs):
+    X, y = np.arange(12.0).reshape(6, 2), [0, 1] * 3
+    told = "n_jobs must be a positive integer, -1 for all CPUs, or None"
+    with pytest.raises(ValueError, match=told):
+        paloma.LODML(n_jobs=n_jobs).fit(X, y)
+    learner = paloma.LODML(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=told):
+        paloma.MetricKNeighborsClassifier(learner, n_jobs=n_jobs).fit(X, y)
+    with pytest.raises(ValueError, match=told):
+        paloma.MetricIndex(learner, n_jobs=n_jobs)

@@ -1,0 +1,137 @@
+"""A read-out that follows learning equals one that is solved from scratch (theory 6.4)."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from scipy.linalg import eigh
+
+import paloma
+from paloma._core import psd
+from paloma._core.psd import Follower, Solved, project
+
+D, N_CLASSES = 56, 4
+
+
+def symmetric(rng, d, shift, dtype=np.float64):
+    noise = rng.normal(size=(d, d))
+    return (shift * np.eye(d) + (noise + noise.T) / np.sqrt(2 * d)).astype(dtype)
+
+
+def moved(rng, matrix, size):
+    noise = rng.normal(size=matrix.shape)
+    noise = noise + noise.T
+    return matrix + (size / np.linalg.norm(noise)) * noise
+
+
+def plainly(matrix):
+    values, vectors = eigh(matrix)
+    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+
+
+@pytest.mark.parametrize("shift", [3.0, 1.0, 0.0, -1.0, -3.0])
+@pytest.mark.parametrize("share", [1e-3, 0.1, 0.9])
+def test_neighbors_of_a_solved_matrix_follow(shift, share):
+    rng = np.random.default_rng(0)
+    matrix = symmetric(rng, D, shift)
+    solved = Solved(matrix)
+    np.testing.assert_allclose(solved.projected, plainly(matrix), atol=1e-12)
+    for _ in range(3):
+        other = moved(rng, matrix, share * solved.radius)
+        followed = solved.near(other)
+        if share < 0.5:
+            assert followed is not None
+        if followed is not None:
+            np.testing.assert_allclose(followed, plainly(other), atol=1e-11)
+    assert solved.near(moved(rng, matrix, 1.1 * solved.radius)) is None
+
+
+def test_an_eigenvalue_at_zero_is_never_followed():
+    rng = np.random.default_rng(1)
+    basis = np.linalg.qr(rng.normal(size=(D, D)))[0]
+    matrix = (basis * np.r_[0.0, rng.normal(size=D - 1)]) @ basis.T
+    matrix = (matrix + matrix.T) / 2
+    other = moved(rng, matrix, 1e-3)
+    np.testing.assert_allclose(Solved(matrix).projected, plainly(matrix), atol=1e-12)
+    assert Solved(matrix).near(other) is None
+    follower = Follower()
+    for each in (matrix, other, matrix):
+        np.testing.assert_allclose(follower.project("one", each), plainly(each), atol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [3.0, 0.5, -0.5, -3.0])
+def test_project_takes_either_side(shift):
+    matrix = symmetric(np.random.default_rng(2), D, shift)
+    np.testing.assert_allclose(project(matrix), plainly(matrix), atol=1e-12)
+
+
+def test_float32_is_followed_to_its_own_rounding():
+    rng = np.random.default_rng(3)
+    matrix = symmetric(rng, D, 0.7, np.float32)
+    solved = Solved(matrix)
+    other = moved(rng, matrix, 0.3 * solved.radius).astype(np.float32)
+    assert solved.near(other).dtype == np.float32
+    np.testing.assert_allclose(solved.near(other), plainly(other.astype(np.float64)), atol=1e-5)
+
+
+def data(seed=0, n=240):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, N_CLASSES, n)
+    return rng.normal(size=(n, D)) + 0.3 * rng.normal(size=(N_CLASSES, D))[y], y
+
+
+OPTIONS = {
+    "defaults": {},
+    "whitened and guarded": {"scale": "full", "guard": True},
+    "components": {"project": "components"},
+    "large steps": {"C": 1.0, "average": False},
+    "components, large steps": {"C": 1.0, "average": False, "project": "components"},
+    "forgetting": {"forget": 1e-4, "C": 0.5},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_read_outs_between_triplets_equal_those_of_a_copy(options):
+    X, y = data()
+    learner = paloma.LODML(random_state=0, scale=options.pop("scale", "scalar"), **options).fit(X, y)
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        learner.partial_fit(X, y, triplets=rng.integers(0, len(X), (1, 3)))
+        twin = deepcopy(learner)  # knows nothing of earlier read-outs
+        for label in (*range(N_CLASSES), None):
+            wanted = twin.metric_matrix(label)
+            atol = 1e-10 * np.abs(wanted).max()
+            np.testing.assert_allclose(learner.metric_matrix(label), wanted, rtol=0, atol=atol)
+
+
+def test_small_moves_solve_no_eigenproblem(monkeypatch):
+    X, y = data()
+    learner = paloma.LODML(random_state=0, C=0.5).fit(X, y)
+    triplets = np.random.default_rng(1).integers(0, len(X), (10, 3))
+    for triplet in triplets[:3]:
+        learner.partial_fit(X, y, triplets=triplet[None])
+        learner.metric_matrix(0)
+    assert np.linalg.eigvalsh(learner.metric_matrix(0)).min() < 1e-9, "the case is about projections that do something"
+    solved = []
+    monkeypatch.setattr(psd, "eigh", lambda *args, **more: solved.append(1) or eigh(*args, **more))
+    for triplet in triplets[3:]:
+        learner.partial_fit(X, y, triplets=triplet[None])
+        learner.metric_matrix(0)
+    assert len(solved) <= 2
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": "full", "guard": True}], ids=str)
+def test_a_live_search_over_all_items_is_a_search_of_a_fresh_index(options):
+    X, y = data()
+    learner = paloma.LODML(random_state=0, **options).fit(X, y)
+    index = paloma.MetricIndex(learner)
+    index.add(X, y)
+    rng = np.random.default_rng(2)
+    for _ in range(5):
+        learner.partial_fit(X, y, triplets=rng.integers(0, len(X), (2, 3)))
+        fresh = paloma.MetricIndex(deepcopy(learner))
+        fresh.add(X, y)
+        query = X[:1] + 0.1
+        live, wanted = index.search(query, 10, rerank="live", n_candidates=len(X)), fresh.search(query, 10)
+        np.testing.assert_array_equal(live[1], wanted[1])
+        np.testing.assert_allclose(live[0], wanted[0], rtol=1e-9)
