@@ -17,13 +17,14 @@ from paloma.neighbors import euclidean_accuracy
 X, y = load_letters(return_X_y=True)
 X, y = StandardScaler().fit_transform(X[:4000]), y[:4000]
 metric = LODML(random_state=0)
+vote = {"n_neighbors": 10, "weights": "soft"}  # as MetricKNeighborsClassifier votes by default
 learned, plain, seen = [], [], []
 for start in range(0, len(X), 200):
     batch = slice(start, start + 200)
     if start:
         model = MetricKNeighborsClassifier(metric).fit(X[:start], y[:start])
         learned.append(model.score(X[batch], y[batch]))
-        plain.append(euclidean_accuracy(X[batch], y[batch], items=X[:start], item_labels=y[:start]))
+        plain.append(euclidean_accuracy(X[batch], y[batch], items=X[:start], item_labels=y[:start], **vote))
         seen.append(start)
     metric.partial_fit(X[batch], y[batch])
 

@@ -13,12 +13,15 @@ PAGES = {
     "ARCHITECTURE.md": "architecture.md",
     "SECURITY.md": "security.md",
 }
+# Sphinx has a page of its own called search.
+SEARCH = "metric-search.md"
 PLACE = "<!-- README: Measured results -->"
 
 
 def linked(text: str) -> str:
     """Links from the root into docs/, and to pages of the root, as links within the site."""
     text = re.sub(r"\]\(docs/", "](", text)
+    text = text.replace("](search.md", f"]({SEARCH}")
     for old, new in PAGES.items():
         text = re.sub(rf"\]\((\.\./)?{re.escape(old)}", f"]({new}", text)
     return re.sub(r"\]\((\.\./)*README\.md(#[^)]*)?\)", "](benchmarks.md)", text)
@@ -33,6 +36,7 @@ def measured() -> str:
 def main(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "search.md").rename(folder / SEARCH)
     for old, new in PAGES.items():
         (folder / new).write_text((ROOT / old).read_text(encoding="utf-8"), encoding="utf-8")
     page = folder / "benchmarks.md"

@@ -172,7 +172,7 @@ def _plain(queries: Array, rows: Array, is_distance: bool) -> Array:
 
 def learning_curve(
     metric: Any, X: ArrayLike, y: ArrayLike, *, sizes: Sequence[int] | None = None, test_size: float = 0.3,
-    n_neighbors: int = 3, random_state: Any = 0, ax: Any = None,
+    n_neighbors: int = 10, weights: str = "soft", random_state: Any = 0, ax: Any = None,
 ) -> Any:  # fmt: skip
     """Accuracy on held-out rows by the number of rows that are learned, beside that of the plain distance.
 
@@ -183,6 +183,7 @@ def learning_curve(
     metric : learner, fitted anew for each size
     sizes : numbers of rows to learn; None: six, each twice the one before
     test_size, random_state : how rows are held out
+    n_neighbors, weights : how rows vote, as in `MetricKNeighborsClassifier`
 
     Examples
     --------
@@ -201,13 +202,13 @@ def learning_curve(
         sizes = sorted({max(n >> k, 2 * len(np.unique(labels))) for k in range(6)})
     if min(sizes) < 2 or max(sizes) > n:
         raise ValueError(f"sizes must be between 2 and the {n} rows that are not held out, got {list(sizes)}.")
+    vote: Any = {"n_neighbors": n_neighbors, "weights": weights}
     plain, learned = [], []
     for size in sizes:
         items, item_labels = rows[:size], labels[:size]
-        model = MetricKNeighborsClassifier(clone(learner), n_neighbors=n_neighbors).fit(items, item_labels)
+        model = MetricKNeighborsClassifier(clone(learner), **vote).fit(items, item_labels)
         learned.append(model.score(rows_test, labels_test))
-        known = {"items": items, "item_labels": item_labels}
-        plain.append(euclidean_accuracy(rows_test, labels_test, n_neighbors=n_neighbors, **known))
+        plain.append(euclidean_accuracy(rows_test, labels_test, items=items, item_labels=item_labels, **vote))
     ax = _axes(ax)
     ax.plot(sizes, plain, marker="o", label="Euclid")
     ax.plot(sizes, learned, marker="o", label=check.name_of(learner))
