@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._search.device import DeviceItems
 from .._search.items import LocalItems
 from .._typing import Array, Rows
 from .._validation import read_only
@@ -71,8 +72,9 @@ class Whitened:
         return self.inner.start_forms(self._inside(Q))
 
     def items(self, X: Rows, codes: Array) -> LocalItems:
-        """Rows ready to be searched."""
-        return LocalItems(self, X, codes)
+        """Rows ready to be searched; on the device that the metric inside searches on."""
+        device = getattr(self.inner, "device", None)
+        return LocalItems(self, X, codes) if device is None or codes.ndim == 2 else DeviceItems(self, X, codes, device)
 
     @property
     def n_components(self) -> int:

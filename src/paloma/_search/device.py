@@ -174,6 +174,12 @@ class DeviceItems(LocalItems):
         out = values.cpu().numpy().reshape(ids.shape)
         return out if self.metric.symmetric else -out
 
+    def rough_values(self, Q: Any) -> Array:
+        return self._on_host().rough_values(Q)
+
     def all_values(self, Q: Any) -> Array:
-        """(n_queries, n_items) values, on the host."""
-        return LocalItems(self.metric, self.X, self.codes).all_values(Q)
+        return self._on_host().all_values(Q)
+
+    def _on_host(self) -> LocalItems:
+        """For tables of all values, which end up there."""
+        return LocalItems(self.metric, self.X, self.codes)

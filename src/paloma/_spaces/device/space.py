@@ -190,6 +190,9 @@ class DeviceSpace(Space):
     def check_rows(self, who: str, X: Rows) -> None:
         pass
 
+    def adopt(self, blend: float) -> None:
+        self._changed().adopt(blend)
+
     def drop(self, new_codes: Array) -> None:
         self._changed().drop(new_codes)
 
