@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
 DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
-.PHONY: venv demo test test-long test-lowest coverage lint format docs dist bench bench-peers clean
+.PHONY: venv demo test test-long test-gpu test-lowest coverage lint format docs dist bench bench-peers clean
 
 venv: $(STAMP)
 
@@ -33,6 +33,11 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -m long tests
+
+# On a machine with a GPU whose `python3` has torch with CUDA and paloma's other dependencies; no .venv is made.
+test-gpu:
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_device.py
+	PYTHONPATH=src $(PYTHON) -m benchmarks gpu --million
 
 # With the lowest versions that pyproject.toml allows, in an environment of its own; needs Python 3.11.
 LOWEST := .venv-lowest

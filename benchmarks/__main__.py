@@ -8,10 +8,10 @@ import sys
 from itertools import takewhile
 
 NAMES = (
-    "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
+    "feel", "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
 )  # fmt: skip
-SLOW = ("quality", "feedback")
+SLOW = ("quality", "feedback", "gpu")
 
 named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[1:]))
 options = sys.argv[1 + len(named) :]

@@ -1,9 +1,9 @@
 """What a new user stumbles over: each test is one story that used to end badly."""
 
-import gzip
 import inspect
 import json
 import pydoc
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -335,8 +335,10 @@ def test_labels_that_are_no_classes_are_told():
         paloma.LODML().fit(rows, rows[:, 0])
     with pytest.raises(ValueError, match="no two of the 240"):
         paloma.LODML().fit(rows, np.arange(240))
-    with pytest.warns(UserWarning, match="228 of 240 labeled rows are alone in their class.* bin it first"):
+    with pytest.warns(UserWarning, match=r"229 classes for 240 labeled rows, 228 of which are alone.* bin it first"):
         paloma.LODML().fit(rows, np.maximum(np.arange(240), 11))
+    with pytest.warns(UserWarning, match=r"120 classes for 240 labeled rows, 0 of which are alone.* bin it first"):
+        paloma.LODML().fit(rows, np.arange(240) // 2)
 
 
 def test_too_many_features_name_the_way_out():
@@ -375,6 +377,27 @@ def test_a_column_of_text_is_named():
         paloma.MetricKNeighborsClassifier().fit(frame, Y)
 
 
+def test_missing_values_in_arrays_name_the_way_on():
+    rows, y = three_classes()
+    holes = rows.copy()
+    holes[3, 1] = np.nan
+    with pytest.raises(
+        ValueError, match=r"LODML: Input X contains NaN.* put paloma.preprocessing.FillMissing\(\) in front"
+    ):
+        paloma.LODML().fit(holes, y)
+    assert train(paloma.LODML(random_state=0), holes, y, fill_missing=True).score(rows, y) > 0.8
+
+
+def test_a_row_of_a_frame_is_a_query_of_feedback():
+    rows, y = three_classes()
+    frame = pd.DataFrame(rows, columns=NAMES)
+    index = paloma.MetricIndex(train(paloma.LODML(random_state=0), frame, y, keep_rows=False))
+    index.add(frame, y)
+    first, second = index.search(frame[5:6] + 0.5, 2)[1][0]
+    assert index.feedback(frame.iloc[5] + 0.5, nearer=second, farther=first)
+    assert index.search(frame[5:6] + 0.5, 1)[1][0, 0] == second
+
+
 @pytest.mark.parametrize("name", [n for n in paloma.__all__ if inspect.isclass(getattr(paloma, n))])
 def test_signatures_are_readable(name):
     shown = pydoc.plain(pydoc.render_doc(getattr(paloma, name)))
@@ -408,140 +431,14 @@ def test_info_says_what_its_mean_loss_covers(files):
     assert f"mean loss   {shown['loss']:.4f} of {first_met:,} triplets when first met" in run("info", model).stdout
 
 
-# -- tables as people have them ----------------------------------------------------------------------------------------
-
-HOLES = ["a,b,c,d,label", *(f"{','.join(map(str, x))},{y}" for x, y in zip(X[:150].tolist(), Y[:150], strict=True))]
-HOLES[3] = "1.0,,2.0,0.5,red"
-HOLES[7] = "1.0,2.0,NA,?,blue"
-
-
-def test_missing_values_are_dropped_or_filled_in(tmp_path):
-    table, model = tmp_path / "holes.csv", tmp_path / "model.paloma"
-    table.write_text("\n".join(HOLES))
-    shown = run("fit", table, "-o", model, code=1).stderr
-    assert "row 3, column 'b': the value is missing; fit and update accept --missing drop or mean" in shown
-    shown = run("fit", table, "-o", model, "--missing", "drop").stderr
-    assert "148 rows, 4 features" in shown
-    assert "2 rows with missing values dropped" in shown
-    run("fit", table, "-o", model, "-q", "--missing", "mean")
-    made = paloma.load(model)
-    assert type(made[0]).__name__ == "FillMissing"
-    known = np.delete(X[:150], [2, 6], axis=0)
-    assert made[0].means_[1] == pytest.approx((known[:, 1].sum() + 2.0) / 149)
-    assert len(made[-1].labels_) == 150
-    assert len(run("predict", model, table).stdout.split()) == 150  # later tables may have holes too
-    assert run("fit", table, "-o", model, "--missing", "median", code=1).stderr.count(
-        "must be one of error, drop, mean"
-    )
-    stream = tmp_path / "stream.paloma"
-    run("update", stream, table, "-l", "ODML", "-q", "--missing", "mean")
-    run("update", stream, table, "-q")
-    assert paloma.load(stream)[-1].n_streamed_ == 300
-    run("fit", table, "-o", model, "-q", "--missing", "drop")
-    assert "belong to the model" in run("update", model, table, "--missing", "mean", code=1).stderr
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".feather", ".npz"])
-def test_missing_values_in_other_formats(suffix, tmp_path):
-    table, model = tmp_path / f"holes{suffix}", tmp_path / "model.paloma"
-    frame = pd.DataFrame(X[:150], columns=NAMES).assign(label=Y[:150])
-    frame.loc[4, "c"] = np.nan
-    if suffix == ".npz":
-        np.savez(table, X=frame[NAMES].to_numpy(), y=Y[:150])
-    elif suffix == ".jsonl":
-        frame.to_json(table, orient="records", lines=True)
-    else:
-        getattr(frame, f"to_{suffix[1:]}")(table)
-    run("fit", table, "-o", model, "-q", code=1)
-    assert "149 rows" in run("fit", table, "-o", model, "--missing", "drop").stderr
-    run("fit", table, "-o", model, "-q", "--missing", "mean")
-    assert paloma.load(model)[0].means_[2] == pytest.approx(np.nanmean(frame["c"]))
-
-
-def test_bad_lines_are_skipped_and_counted(tmp_path):
-    model, lines = tmp_path / "model.paloma", [line for k, line in enumerate(HOLES) if k not in (3, 7)]
-    lines[5], lines[9] = "1,2,3", "1,2,oops,4,red"
-    shown = run("update", model, "-l", "ODML", "--skip-errors", 2, input="\n".join(lines)).stderr
-    assert "2 invalid rows skipped" in shown
-    assert len(paloma.load(model)[-1].labels_) == 146
-    result = run("update", tmp_path / "other.paloma", "-l", "ODML", "--skip-errors", 1, input="\n".join(lines), code=1)
-    assert "row 9, column 'c': 'oops' is not a number" in result.stderr
-    objects = [json.dumps({"x": x, "label": y}) for x, y in zip(X[:40].tolist(), Y[:40].tolist(), strict=True)]
-    objects[11] = "{oops"
-    figures = run("update", tmp_path / "j.paloma", "-l", "ODML", "--skip-errors", 5, "--json", input="\n".join(objects))
-    assert json.loads(figures.stdout)["rows_skipped"] == 1
-    assert len(paloma.load(tmp_path / "j.paloma")[-1].labels_) == 39
-
-
-def test_columns_that_are_meant_are_named(tmp_path):
-    table, model = tmp_path / "wide.csv", tmp_path / "model.paloma"
-    names = [f"x{k}" for k in range(20)]
-    rng = np.random.default_rng(0)
-    rows = [",".join(map(str, rng.normal(size=20).round(2))) + f",{'ab'[k % 2]},{k}" for k in range(30)]
-    table.write_text("\n".join([",".join([*names, "Letter", "item_id"]), *rows]))
-    shown = run("fit", table, "-o", model, "--label", "letter", code=1).stderr
-    assert "there is no label column 'letter'. Did you mean 'Letter'?" in shown
-    assert "'x0', 'x1'" in shown
-    assert "'x18', 'x19', 'Letter', 'item_id' (22 in total)" in shown
-    shown = run("fit", table, "-o", model, "--label", "Letter").stderr
-    assert "30 rows, 21 features (x0, x1, x2, ..., x19, item_id); 2 classes in 'Letter'" in shown
-    assert "'item_id' is another whole number in every row: if it is an id, leave it out with --drop item_id" in shown
-    assert "item_id" not in run("fit", table, "-o", model, "--label", "Letter", "--drop", "item_id").stderr
-
-
-def test_compressed_and_feather_tables_and_sparse_rows_are_read(tmp_path, files):
-    train_file, _, model = files
-    packed = tmp_path / "train.csv.gz"
-    packed.write_bytes(gzip.compress(train_file.read_bytes()))
-    run("fit", packed, "-o", model, "-q")
-    from_csv = paloma.load(model)
-    frame = pd.DataFrame(X[:200], columns=NAMES).assign(label=Y[:200])
-    frame.to_feather(tmp_path / "train.feather")
-    run("fit", tmp_path / "train.feather", "-o", model, "-q")
-    assert_same(paloma.load(model)[-1].metric_, from_csv[-1].metric_)
-    write(Batch(X[:200], (Y[:200] == "red").astype(int), NAMES), tmp_path / "train.svm", "label")
-    run("fit", tmp_path / "train.svm", "-o", model, "-q")  # LODML takes dense rows, so they are made dense
-    assert len(run("predict", model, tmp_path / "train.svm").stdout.split()) == 200
-    (tmp_path / "train.npz.gz").write_bytes(b"")
-    assert "unknown file format" in run("fit", tmp_path / "train.npz.gz", "-o", model, code=1).stderr
-
-
-def test_sparse_rows_too_large_to_be_dense_name_the_way_out(tmp_path):
-    table = tmp_path / "wide.svm"
-    table.write_text("\n".join(f"{k % 2} {10_000_000 + k}:1" for k in range(40)))
-    shown = run("fit", table, "-o", tmp_path / "m.paloma", code=1).stderr
-    assert "sparse features are too large for this learner. Use --learner L2ODML" in shown
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_ids_of_an_index_come_from_a_column(suffix, tmp_path, files):
-    train_file, _, model = files
-    run("fit", train_file, "-o", model, "-q")
-    table, index = tmp_path / f"items{suffix}", tmp_path / "items.index"
-    frame = pd.DataFrame(X[200:], columns=NAMES).assign(label=Y[200:], key=[f"item {k}" for k in range(100)])
-    if suffix == ".jsonl":
-        frame.to_json(table, orient="records", lines=True)
-    else:
-        getattr(frame, f"to_{suffix[1:]}")(table, index=False)
-    run("index", model, table, "-o", index, "--id", "key")
-    built = paloma.load(index)
-    assert built.ids[:2].tolist() == ["item 0", "item 1"]
-    found = json.loads(run("search", index, ",".join(map(str, X[203])), "-k", 1, "--json").stdout)
-    assert found["neighbors"][0]["row"] == "item 3"
-    assert "Did you mean 'key'?" in run("index", model, table, "-o", index, "--id", "Key", code=1).stderr
-    shown = run("search", index, "1,2,3", code=1).stderr
-    assert "DATA is a row of 3 numbers; the model takes 4 (a, b, c, d)." in shown
-    whole = tmp_path / "whole.csv"
-    frame.assign(key=range(500, 600)).to_csv(whole, index=False)
-    run("index", model, whole, "-o", index, "--id", "key")
-    assert paloma.load(index).ids[0] == 500
-
-
-def test_reading_a_long_table_says_how_far_it_is(files, monkeypatch):
-    train_file, _, model = files
-    monkeypatch.setattr("paloma.cli._formats.PATIENCE", 0.0)
-    monkeypatch.setattr("paloma.cli._formats.MANY", 10)
-    shown = run("fit", train_file, "-o", model).stderr
-    assert f"reading {train_file}: 200 rows in 0 s" in shown
-    assert "learns it in one pass while it is read" in shown
-    assert "reading" not in run("fit", train_file, "-o", model, "-q").stderr
+def test_verbose_says_what_runs_at_once_and_off_a_terminal_too(capsys, monkeypatch):
+    rows, y = three_classes()
+    monkeypatch.setattr("paloma._progress.PAUSE", 0.0)
+    paloma.LODML(random_state=0, verbose=1, block_size=200).fit(rows, y)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("LODML, ")
+    assert " triplets, " in lines[0]
+    assert re.fullmatch(r"LODML: \d+%, about \d+ s left, loss 0.\d+", lines[1])
+    assert lines[-1].startswith("LODML: 100%, about 0 s left")
+    paloma.LODML(random_state=0).fit(rows, y)
+    assert capsys.readouterr().err == ""

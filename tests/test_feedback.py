@@ -215,6 +215,16 @@ def test_strength_follows_the_evidence():
     assert Judged().strength() == 1.0
 
 
+def test_values_of_all_strengths_are_those_of_the_metrics():
+    state = session(45, user="anna")._model.base
+    differences = X[:20] - X[20:40]
+    for user in ("anna", None):
+        values = state.values(differences, user)
+        for column, strength in enumerate(STRENGTHS):
+            direct = ((differences @ state.metric(user, strength)) * differences).sum(axis=1)
+            assert values[:, column] == pytest.approx(direct)
+
+
 def test_users_who_disagree_have_their_own_metrics():
     rng = np.random.default_rng(5)
     tastes = rng.integers(4, size=(2, N))

@@ -1,12 +1,13 @@
 """The picture of retrieval, on digits and on a small folder of photographs made here."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from paloma.experiments.gallery import K, digits, gallery, nearest
+from paloma.experiments.gallery import K, digits, gallery, nearest, over_all
 
 pytest.importorskip("matplotlib")
 
@@ -43,3 +44,9 @@ def test_photographs(tmp_path):
     scores = gallery(tmp_path / "out.svg", folder, n_queries=2)
     assert set(scores) == {"Euclid", "LODML", "L2ODML"}
     assert "<svg" in (tmp_path / "out.svg").read_text()
+
+
+def test_few_queries_get_no_figure():
+    pictures, scores = digits(), {"Euclid": 0.9}
+    assert over_all(scores, pictures) == " P@10 over 397 queries: Euclid 0.900"
+    assert over_all(scores, replace(pictures, queries=(pictures.queries[0][:66], pictures.queries[1][:66]))) == ""

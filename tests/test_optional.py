@@ -48,8 +48,8 @@ def test_bar_on_a_terminal(monkeypatch):
     assert "loss .10" in shown
 
 
-def test_silent_without_terminal_or_when_disabled(monkeypatch):
-    assert run(io.StringIO(), monkeypatch) == ""
+def test_one_line_without_a_terminal_and_silent_when_disabled(monkeypatch):
+    assert run(io.StringIO(), monkeypatch) == "LODML\n"
     assert run(Terminal(), monkeypatch, enabled=False) == ""
 
 

@@ -15,6 +15,7 @@ import paloma
 from helpers import inside
 from helpers.cli import run
 from helpers.crafted import X, Y
+from paloma.estimators import learner_of
 from paloma.exceptions import ModelFileError
 from paloma.persist import _container, locked
 
@@ -138,9 +139,9 @@ def test_s5_a_second_update_of_one_file_is_refused(files):
         process.stdin.close()
         assert process.wait() == 0
     assert not lock.exists()
-    once = paloma.load(model).n_triplets_
+    once = learner_of(paloma.load(model)).n_triplets_
     run("update", model, train, "-q")
-    assert paloma.load(model).n_triplets_ > once
+    assert learner_of(paloma.load(model)).n_triplets_ > once
 
 
 def test_s5_a_lock_does_not_outlive_its_process(path):
@@ -169,7 +170,7 @@ print(done.count(0), done.count(1), len(done))
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     counts = [list(map(int, process.communicate()[0].split())) for process in both]
     assert all(ended + refused == times for ended, refused, _ in counts)
-    assert inside.memory(paloma.load(model)).seen.sum() == rows * (1 + sum(ended for ended, _, _ in counts))
+    assert inside.memory(learner_of(paloma.load(model))).seen.sum() == rows * (1 + sum(ended for ended, _, _ in counts))
 
 
 def test_a_header_that_is_too_large_is_not_written(path):

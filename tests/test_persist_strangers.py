@@ -213,6 +213,7 @@ def test_tables_are_in_proportion_to_the_file(path):
         file.put(f"metric_.model.regions.fitted.{name}", np.resize(file.array(f"metric_.model.regions.fitted.{name}"),
                                                                    (k, 4)[: 2 - (name == "counts")]))  # fmt: skip
     file.put("rows.rows", np.resize(X, (n, 4))).put("rows.numbers", np.zeros(n, np.int64))
+    file.model["rows"] = {"n_fitted": n, "n_seen": n}
     file.refused(f"would need a table of {n:,} by {k:,} numbers")
 
 

@@ -8,7 +8,10 @@ from scipy.linalg import eigh
 
 import paloma
 from paloma._core import psd
+from paloma._core.locality import SHARED, Locality
 from paloma._core.psd import Follower, Solved, project
+from paloma._spaces.dense.matrices import Matrices
+from paloma._spaces.dense.metric import DenseMetric
 
 D, N_CLASSES = 56, 4
 
@@ -135,3 +138,42 @@ def test_a_live_search_over_all_items_is_a_search_of_a_fresh_index(options):
         live, wanted = index.search(query, 10, rerank="live", n_candidates=len(X)), fresh.search(query, 10)
         np.testing.assert_array_equal(live[1], wanted[1])
         np.testing.assert_allclose(live[0], wanted[0], rtol=1e-9)
+
+
+def crafted(d=16, n_classes=7, seed=5):
+    """Matrices with averages, some p.s.d. and some not."""
+    rng = np.random.default_rng(seed)
+    state = Matrices(np.eye(d), True)
+    state.allocate(np.arange(n_classes, dtype=np.int32))
+    state.shared[...] = symmetric(rng, d, 1.0)
+    for k in range(n_classes):
+        state.stack[k] = symmetric(rng, d, 0.3 * k)
+    state.mean = (symmetric(rng, d, 1.0), np.stack([symmetric(rng, d, 0.5) for _ in state.stack]))
+    return state
+
+
+@pytest.mark.parametrize("cone", ["", "effective", "components"])
+@pytest.mark.parametrize("strength", [(1.0, 1.0), (0.6, 0.3), (0.5, 0.0), (0.0, 0.0)])
+@pytest.mark.parametrize("blend", [1.0, 0.3])
+def test_small_matrices_are_built_all_at_once_as_one_by_one(cone, strength, blend):
+    state, locality, (s, t) = crafted(), Locality.per_class(0.4), strength
+
+    def part(mean, last):
+        matrix = mean + blend * (last - mean)
+        return plainly(matrix) if cone == "components" else matrix
+
+    metric, U = DenseMetric(state, locality, cone, blend, 0.7, strength), part(state.mean[0], state.shared)
+    codes = np.r_[np.arange(7), SHARED].astype(np.int32)
+    rows = np.random.default_rng(6).normal(size=(len(codes), 16))
+    mapped, constants = metric.images(rows, codes)
+    for k, code in enumerate(codes):
+        wanted = s * U + (1.0 - s) * np.eye(16)
+        if code >= 0:
+            wanted += t * 0.6 * (part(state.mean[1][code], state.stack[code]) - U)
+        wanted = 0.49 * (plainly(wanted) if cone == "effective" else wanted)
+        code = int(metric.resolve(np.array([code]))[0])
+        np.testing.assert_allclose(metric.matrix(code), wanted, atol=1e-12)
+        np.testing.assert_allclose(mapped[0][k], wanted @ rows[k], atol=1e-12)
+        np.testing.assert_allclose(constants[k], rows[k] @ wanted @ rows[k], atol=1e-12)
+        alone = DenseMetric(state, locality, cone, blend, 0.7, strength)
+        np.testing.assert_array_equal(alone.matrix(code), metric.matrix(code))

@@ -72,8 +72,12 @@ _HOME = {
 }
 
 
+# Packages whose contents are reached from here, but that may be named all the same.
+_INNER = ("estimators", "neighbors", "serve", "stream")
+
+
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in __all__ and name not in _INNER:
         raise AttributeError(f"module 'paloma' has no attribute {name!r}")
     if name.islower() and name not in _HOME:
         return import_module(f".{name}", __name__)

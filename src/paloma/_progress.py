@@ -4,11 +4,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from time import perf_counter
 from typing import Protocol
 
 # (triplets, sum of their losses, steps taken, seconds of learning)
 Listener = Callable[[int, float, int, float], None]
+# Seconds between two lines about progress where there is no bar.
+PAUSE = 10.0
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
@@ -37,6 +40,15 @@ def report(triplets: int, loss: float, updates: int, begin: float) -> float:
     return now
 
 
+@cache
+def say_once(text: str) -> None:
+    """Tell users at a terminal why they wait; the same words once per process, nothing if stderr is no terminal."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+
+        Console(stderr=True).print(text, style="dim")
+
+
 class Advance(Protocol):
     """Move the bar on by some steps, optionally with a short text behind it."""
 
@@ -47,9 +59,24 @@ def _silent(steps: int = 1, text: str = "") -> None:
     pass
 
 
+def _in_lines(name: str, total: int) -> Advance:
+    """A line now and then, for files and pipes."""
+    begin = said = perf_counter()
+    done = 0
+
+    def advance(steps: int = 1, text: str = "") -> None:
+        nonlocal said, done
+        done, now = done + steps, perf_counter()
+        if now - said >= PAUSE and done:
+            said, left = now, (now - begin) * (total - done) / done
+            print(f"{name}: {done / total:.0%}, about {left:.0f} s left, {text}", file=sys.stderr, flush=True)
+
+    return advance
+
+
 @contextmanager
 def progress(title: str, total: int, enabled: bool = True) -> Iterator[Advance]:
-    """Show a bar on stderr while the block runs; silent when disabled or when stderr is not a terminal.
+    """Say on stderr what is running, at once, and show a bar while the block runs; off a terminal a line every PAUSE s.
 
     Parameters
     ----------
@@ -73,15 +100,18 @@ def progress(title: str, total: int, enabled: bool = True) -> Iterator[Advance]:
     >>> print(block)
     6
     """
-    if not (enabled and sys.stderr.isatty()):
+    if not enabled:
         yield _silent
+        return
+    print(title, file=sys.stderr, flush=True)
+    if not sys.stderr.isatty():
+        yield _in_lines(title.partition(",")[0], total)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[text]}"),

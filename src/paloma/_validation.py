@@ -59,6 +59,12 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
         try:
             rows = validate_data(estimator, X, reset=reset, **wanted)
         except ValueError as error:
+            if str(error).startswith("Input X contains NaN"):
+                raise ValueError(
+                    f"{name_of(estimator)}: Input X contains NaN: a value is missing. Leave such rows out, or fill the "
+                    "values in: put paloma.preprocessing.FillMissing() in front, or use paloma.train(..., "
+                    "fill_missing=True)."
+                ) from None
             if (name := _text_column(X)) is None or "convert" not in str(error):
                 raise
             raise ValueError(

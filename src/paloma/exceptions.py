@@ -19,3 +19,13 @@ class MissingModelFileError(ModelFileError, FileNotFoundError):
     >>> issubclass(MissingModelFileError, FileNotFoundError)
     True
     """
+
+
+class ServiceError(RuntimeError):
+    """A service cannot start: its files are in use, its address needs a token, or its database is not safe.
+
+    Examples
+    --------
+    >>> issubclass(ServiceError, RuntimeError)
+    True
+    """

@@ -6,6 +6,7 @@ same folder goes on where it stopped. In those processes compiled loops check th
 
 import os
 import random
+import signal
 import struct
 import subprocess
 import sys
@@ -150,6 +151,8 @@ def tried(kind, folder, first, stop):
     while (total := Total.read(state, first)).at < stop:
         done = subprocess.run(command, env={**os.environ, **checked}, capture_output=True, text=True)
         total = Total.read(state, first)
+        if done.returncode == -signal.SIGTERM:  # ended from outside
+            break
         if done.returncode:
             note(state, total.at, f"crash {done.returncode}: {done.stderr[-2000:]}")
             total.at, total.crashed = total.at + 1, total.crashed + 1

@@ -18,6 +18,10 @@
 | sweep.mean_squares | reading.scale | test_twins |
 | soft.soft_sweep | regions.run_soft | test_axes, test_regions (with forgetting) |
 | sparse.sparse_stream | stacked.run | test_axes (CSR), test_twins (forgetting, weights), test_forgetting, test_pairs |
+| sparse.sparse_norms | stacked.run: the norm of Psi | test_mining_blocks (sparse blocks) |
+| sparse.sparse_values | stacked.run | test_mining_blocks (sparse blocks) |
+| sparse.sparse_sweep | stacked.run | test_mining_blocks (sparse blocks) |
+| sparse.sparse_move | stacked.run | test_mining_blocks (sparse blocks) |
 | diagonal.diagonal_stream | diagonal.run | test_axes, test_diagonal |
 | logdet.logdet_sweep | logdet.run | test_axes, test_logdet |
 | logdet.logdet_step | logdet.closed_step, logdet.dual_step | test_logdet_step |
@@ -38,6 +42,8 @@
 | dense.move_toward | reading.averaged | test_twins |
 | topk.nearest_mixed | neighbors.mixed_shares | test_guard |
 | topk.merge_tile | neighbors.local_neighbors; mining.targets_impostors | test_neighbors, test_twins; test_triplets |
+| topk.merge_columns | mining.targets_impostors | test_triplets |
+| topk.nearest_members | mining.targets_impostors | test_triplets, test_mining_blocks (small classes) |
 
 `careful` and `logdet.careful_run` are the same algorithms as fast as one-triplet-at-a-time NumPy goes; the benchmarks
 compare with them. A class code of -1 is class-free.

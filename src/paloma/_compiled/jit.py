@@ -4,9 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+from numba.core import event
+
+from .._progress import say_once
 
 # Everything of fast-math but `nnan` and `ninf`: a NaN must still propagate.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+
+
+class _Compiling(event.Listener):
+    """Says so when a loop is compiled, which takes seconds and happens once per machine and kind of data."""
+
+    def on_start(self, event: event.Event) -> None:
+        if event.data["dispatcher"].py_func.__module__.startswith("paloma."):
+            say_once("paloma compiles its loops for this kind of data: once, for a few seconds.")
+
+    def on_end(self, event: event.Event) -> None:
+        pass
+
+
+event.register("numba:compile", _Compiling())
 
 
 def compiled(function: Callable[..., Any]) -> Any:

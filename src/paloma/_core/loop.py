@@ -81,11 +81,11 @@ def learn(
     unbroken = learn_block if isinstance(learn_block, Unbroken) and averaging and not choice.psd.every else None
     rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging and unbroken is None else 0) if n]
     tally, begin = Tally(), perf_counter()
-    for start, stop in _cuts(len(stream.triplets), size, rhythm, seen):
+    for start, stop in cuts(len(stream.triplets), size, rhythm, seen):
         if unbroken is None:
             loss, updates = learn_block(start, stop)
         else:
-            loss, updates = unbroken(start, stop, _due(averaging, seen + start, seen + stop))
+            loss, updates = unbroken(start, stop, due(averaging, seen + start, seen + stop))
         tally.add(stop - start, loss, updates)
         if choice.psd.every and (seen + stop) % choice.psd.every == 0:
             space.project()
@@ -98,13 +98,13 @@ def learn(
     return tally
 
 
-def _due(averaging: Any, first: int, last: int) -> Averages:
+def due(averaging: Any, first: int, last: int) -> Averages:
     """Averages due between so many triplets seen and so many."""
     ends = range(first - first % AVERAGE_EVERY + AVERAGE_EVERY, last + 1, AVERAGE_EVERY)
     return [(end - first, averaging(end)) for end in ends]
 
 
-def _cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:
+def cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:
     """Blocks of at most `size` triplets that also end at every multiple (of all triplets seen) in `rhythm`."""
     start = 0
     while start < n:

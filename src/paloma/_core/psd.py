@@ -54,6 +54,18 @@ def project(matrix: Array) -> Array:
     return symmetric - part if less else part
 
 
+def project_each(stack: Array) -> Array:
+    """P_+ of each of many small matrices, (n, d, d), in a few calls; the same bits whatever the others are."""
+    symmetric = (stack + stack.transpose(0, 2, 1)) / 2
+    try:
+        np.linalg.cholesky(symmetric)
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(symmetric)
+        projected = (vectors * np.maximum(values, 0.0)[:, None]) @ vectors.transpose(0, 2, 1)
+        return np.where((values[:, 0] >= 0.0)[:, None, None], symmetric, projected)
+    return symmetric
+
+
 # Shares of the mean eigenvalue by which a matrix may stand off from the border of the cone, tried in this order.
 DISTANCES = (0.05, 0.005)
 # Rounds of following before the eigenproblem is solved again.

@@ -274,10 +274,12 @@ class Representation(ABC):
     whitening : the form of the scale that suits it for distances: "full", "diagonal" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
+    device : the torch device where triplets are mined; None: on the host.
     """
 
     linear: ClassVar[bool]
     decays: ClassVar[bool]
+    device: Any = None
     guarded: ClassVar[bool]
     light: ClassVar[bool]
     whitening: ClassVar[str]

@@ -26,10 +26,11 @@ def augmented_queries(metric: ExplicitMetric, Q: Array, codes: Array) -> Array:
     sides = metric.query_side(Q)
     if not metric.symmetric:
         return _side_by_side(sides)
-    forms = [metric.query_forms(Q, np.array([SHARED]))]
+    shared = metric.query_forms(Q, np.array([SHARED]))
+    forms = [shared]
     if metric.locality.is_local:
-        start = metric.start_forms(Q)[:, None]
-        forms = [metric.query_forms(Q, metric.resolve(codes)), *forms, start]
+        start = shared if metric.unseen == 1.0 else metric.start_forms(Q)[:, None]  # no item has a share of it then
+        forms = [metric.query_forms(Q, metric.resolve(codes)), shared, start]
     return _side_by_side((*sides, *forms, np.ones((Q.shape[0], 1))))
 
 

@@ -70,7 +70,11 @@ class LocalItems:
         if self.metric.symmetric:
             self.extent = float(np.sqrt(np.abs(constants).max(initial=0.0)))
         else:
-            self.extent = float(np.sqrt(np.sum([squared_norms(f) for f in mapped], axis=0).max(initial=0.0)))
+            self.extent = self._extent(mapped)
+
+    def _extent(self, mapped: Factors) -> float:
+        """The largest norm of an item."""
+        return float(np.sqrt(np.sum([squared_norms(f) for f in mapped], axis=0).max(initial=0.0)))
 
     def revised(self, X: Any, codes: Array, kept: Array) -> "LocalItems":
         """The items X: those numbered `kept` here, in this order, and then new ones. Maps the new ones alone."""

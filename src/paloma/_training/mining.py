@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .._search.device import neighbors_by_class
 from .._search.euclid import by_class, center_of, closest, euclidean, minus, squared_mean
 from .._search.tiles import QUERY_TILE, SPARE, mutual_nearest, nearest
 from .._typing import Array
@@ -126,11 +127,16 @@ class Near:
 
 def near(
     X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, least: int,
-    anchors: Array | None = None,
+    anchors: Array | None = None, device: Any = None,
 ) -> Near:  # fmt: skip
-    """The neighbors that `mine` pairs."""
+    """The neighbors that `mine` pairs; `device`: a torch device to find them on."""
     n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
+    if device is not None:
+        sizes = (n_targets, n_impostors)
+        targets, reaches, impostors, distances, mean = neighbors_by_class(X, codes, anchors, *sizes, device)
+        slack = 2.0 * impostor_margin * mean
+        return Near(anchors, targets, within(impostors, distances, targets, reaches, slack, least))
     center = center_of(X)
     items = euclidean(X, codes, center)
     reach = min(n_impostors + SPARE[0], n)

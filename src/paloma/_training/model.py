@@ -124,7 +124,14 @@ class Model:
         how = (choice.psd.word, choice.locality.lam, settings.averaging is not False, self._cone(settings), regions)
         digest = hashlib.sha256()
         _feed(digest, (how, self.counts.seen, self.counts.n_means, self.strength, self.labels.labels.tolist()))
-        _feed(digest, {"scale": self.scale, "whitener": self.whitener, "space": self.space.saved()})
+        _feed(
+            digest,
+            {
+                "scale": np.ravel(1.0 if self.scale is None else self.scale),
+                "whitener": self.whitener,
+                "space": self.space.saved(),
+            },
+        )
         return digest.hexdigest()[:16]
 
     def reader(self, settings: Settings, owner: Any) -> Reader:

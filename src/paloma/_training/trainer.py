@@ -32,6 +32,8 @@ from .whitening import on_whitened
 
 # Class-free triplets are formed around at most this many rows without labels, drawn again each time.
 MAX_FREE_ANCHORS = 4000
+# So many classes of numbers, with fewer than three rows each, may be measurements.
+MANY_CLASSES = 50
 # A statement is to hold with this share of the margin; how often the step for it is doubled and bisected; its bound.
 OBEYED, MAX_TRIALS, BISECTIONS, MAX_C = 0.05, 24, 5, 1e6
 
@@ -69,7 +71,7 @@ class Trainer:
         X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
         mined, first = None, data.given
         if first is None:
-            self._check_classes(codes)
+            self._check_classes(codes, data.y)
         near = data.near if first is not None else settings.near_pairs(X, own)
         whitener = settings.whitener(X, near)
         if first is None:
@@ -90,8 +92,8 @@ class Trainer:
         if settings.guard and mined is not None:
             self._judge(data.X, codes, rng.spawn(1)[0])
 
-    def _check_classes(self, codes: Array) -> None:
-        """Refuse labels of which no two are equal; warn if hardly any are."""
+    def _check_classes(self, codes: Array, y: Any) -> None:
+        """Refuse labels of which no two are equal; warn if hardly any are, or if numbers look like measurements."""
         sizes = np.bincount(codes[codes >= 0])
         n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
         advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
@@ -100,10 +102,11 @@ class Trainer:
                 f"{self.settings.who}: no two of the {n} labeled rows have the same label, so there is nothing to "
                 f"learn from. {advice}"
             )
-        if 2 * n_alone > n:
+        measured = y.dtype.kind in "iuf" and len(sizes) >= MANY_CLASSES and n < 3 * len(sizes)
+        if 2 * n_alone > n or measured:
             warnings.warn(
-                f"{self.settings.who}: {n_alone:,} of {n:,} labeled rows are alone in their class and teach nothing. "
-                f"{advice}",
+                f"{self.settings.who}: y has {len(sizes):,} classes for {n:,} labeled rows, {n_alone:,} of which are "
+                f"alone in their class and teach nothing. {advice}",
                 stacklevel=5,
             )
 

@@ -20,6 +20,7 @@ from .info import info
 from .predict import predict
 from .reproduce import reproduce
 from .search import search
+from .serve import serve
 from .update import update
 
 __all__ = ["COMMANDS", "app", "main"]
@@ -49,6 +50,7 @@ COMMANDS: dict[str, Any] = {
     "predict": predict,
     "index": index,
     "search": search,
+    "serve": serve,
     "info": info,
     "convert": convert,
     "data": {"prepare": prepare, "show": show},

@@ -1,5 +1,6 @@
 """The learners; and for other packages of paloma, what may be asked of them."""
 
+from ._following import following as following
 from ._interface import Mark as Mark
 from ._interface import at_start as at_start
 from ._interface import bare_learner as bare_learner

@@ -10,7 +10,7 @@ import reprlib
 import warnings
 from abc import abstractmethod
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -24,14 +24,17 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
+from .._core.space import Kept
 from .._reading import Reader
 from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
+from .._training.whitening import on_whitened
 from .._typing import Array
 from ._alone import alone, lock_of
+from ._following import following
 from .docs import COMMON, REGIONS
 
 
@@ -66,6 +69,7 @@ class Learner(BaseEstimator):
     balanced: bool = False
     pair_threshold: float | str = "auto"
     block_size: int | str = "auto"
+    device: Any = None
     n_jobs: int | None = None
     random_state: Any = None
     verbose: int = 0
@@ -75,7 +79,7 @@ class Learner(BaseEstimator):
     _structural: ClassVar[frozenset[str]] = frozenset({
         "measure", "init", "scale", "regions", "soft_regions", "groups", "projection", "n_components", "kernel",
         "kernel_params", "kernels", "normalize", "combination", "delta", "budget", "when_full", "reservoir_size",
-        "memory",
+        "memory", "device",
     })  # fmt: skip
     # What decides how learning runs, and shows, but nothing about its result.
     _immaterial: ClassVar[frozenset[str]] = frozenset({"verbose", "block_size", "n_jobs"})
@@ -100,7 +104,7 @@ class Learner(BaseEstimator):
 
     def _settings(self) -> Settings:
         """`_choose`, done again only if a parameter was given another value: what learning goes by."""
-        now = [getattr(self, name) for name in self._get_param_names()]
+        now = [*(getattr(self, name) for name in self._get_param_names()), vars(self).get("_followed")]
         kept = vars(self).get("_parsed")
         if kept is None or any(a is not b for a, b in zip(now, kept[0], strict=True)):
             self._parsed = kept = (now, self._choose())
@@ -119,6 +123,7 @@ class Learner(BaseEstimator):
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
+    @following
     @alone
     def fit(
         self,
@@ -164,6 +169,7 @@ class Learner(BaseEstimator):
             self._learned_with = self.get_params(deep=False)
         return self
 
+    @following
     @alone
     def partial_fit(
         self,
@@ -234,6 +240,7 @@ class Learner(BaseEstimator):
         self._parsed = (self._parsed[0], bound)
         return bound
 
+    @following
     @alone
     def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
         """y with labels filled in for the rows marked `unlabeled` whose nearest labeled rows agree; the rest stay.
@@ -249,6 +256,7 @@ class Learner(BaseEstimator):
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
         return np.where(found, reader.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
 
+    @following
     @alone
     def forget_classes(self, labels: ArrayLike) -> Self:
         """Forget classes: their metrics, their rows in the reservoir, and the fact that they were ever seen.
@@ -277,8 +285,37 @@ class Learner(BaseEstimator):
         for name, value in model.space.published().items():
             setattr(self, name, value)
 
+    @alone
+    def to(self, device: Any) -> Self:
+        """Move the learner, and what it has learned, to another device; None is the CPU without torch.
+
+        Parameters
+        ----------
+        device : None, "auto", or a device as torch spells it: "cuda", "cuda:1", "cpu"
+
+        Examples
+        --------
+        >>> from paloma import LODML
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> metric = LODML(random_state=0).fit(X, y).to(None)
+        >>> print(f"{metric.score(X, y):.2f}")
+        0.97
+        """
+        with check.unchanged_on_error(self):
+            self.device, self._followed = device, None
+            settings = self._settings()
+            if self.__sklearn_is_fitted__():
+                bound, old = self._bound(settings), self._model
+                kept = Kept(int(self.n_features_in_), old.space.dtype, old.scale)
+                space = on_whitened(bound.space, old.whitener).restore(bound.choice, old.space.saved(), kept)
+                self._model = replace(old, space=space, metric=None, balance=None)
+                self._begun = self._structure()
+        return self
+
     # -- reading -----------------------------------------------------------------------------------------------------
 
+    @following
     @alone
     def pair_score(
         self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
@@ -294,6 +331,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.scores(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
 
+    @following
     @alone
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.
@@ -314,6 +352,7 @@ class Learner(BaseEstimator):
             raise AttributeError("threshold_ is available once pairs have been learned or pair_threshold is set.")
         return float(threshold)
 
+    @following
     @alone
     def pairwise_score(
         self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None, *, group: Any = None
@@ -335,6 +374,7 @@ class Learner(BaseEstimator):
         """
         return self._reader().matrix(label)
 
+    @following
     @alone
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of 3-NN on these rows, which should be new ones, under the learned metrics.
@@ -350,6 +390,7 @@ class Learner(BaseEstimator):
         with jobs(self.n_jobs):
             return reader.accuracy(reader.rows(X), y)
 
+    @following
     @alone
     def leave_one_out_score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of 3-NN among these rows themselves, each without itself.
@@ -360,6 +401,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.leave_one_out(reader.rows(X), y)
 
+    @following
     @alone
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
@@ -388,6 +430,7 @@ class Learner(BaseEstimator):
                 "they were made with."
             )
 
+    @following
     @alone
     def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False, token: str | None = None) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
@@ -410,6 +453,7 @@ class Learner(BaseEstimator):
             )
         return self._model.balance.queries(vectors)
 
+    @following
     @alone
     def item_vectors(
         self,

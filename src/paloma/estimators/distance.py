@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.locality import SHARED, Locality
 from .._core.measure import DISTANCE
-from .._spaces.dense import Dense
 from .._spaces.diagonal import Diagonal, DiagonalMetric
 from .._spaces.projected import Projected, ProjectedSpace
 from .._training.settings import Settings
 from .._typing import Array
 from ._alone import alone
+from ._following import following
 from .base import Learner, of_group
-from .parameters import parse, per_class
+from .parameters import dense, parse, per_class
 
 
 class SharedMetric:
@@ -45,6 +45,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     psd: str | int = "end"
 
+    @following
     @alone
     def pair_distance(
         self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
@@ -67,6 +68,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
         return self._reader().metric.components()
 
+    @following
     @alone
     def transform(self, X: ArrayLike) -> Array:
         """X under the shared part: Euclidean distances of the result are distances under U.
@@ -111,7 +113,7 @@ class ODML(DistanceLearner):
     """
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, Locality.shared(), Dense(self.init))
+        return parse(self, DISTANCE, Locality.shared(), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -158,7 +160,7 @@ class LODML(DistanceLearner):
     soft_regions: bool = False
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, per_class(self.lam), Dense(self.init))
+        return parse(self, DISTANCE, per_class(self.lam), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -80,13 +80,16 @@ TRIPLETS = """\
         "auto": estimated from the first pairs, which should then be a fair sample of both kinds.
     block_size : int or "auto"
         Triplets learned in one block. This affects speed, never the result.
+    device : None, "auto", or a device as torch spells it
+        Where OASIS, ODML, LOSL and LODML learn, mine and search: "cuda", "cuda:1", "cpu" (by torch), "auto" (a GPU if
+        there is one). None: where X is, if it is a tensor on a GPU, else on the CPU without torch. See docs/gpu.md.
     n_jobs : int or None
         At most how many threads large matrix products take, -1: as many as there are CPUs. Small ones always run on
         one. None: as many as this process may use (docs/speed.md).
     random_state : int, RandomState or None
         Seed for the order of the anchors and the reservoir.
     verbose : int
-        Above 0, a progress bar on stderr.
+        Above 0, what is running and how far it is, on stderr: a bar, or off a terminal a line every ten seconds.
 
     Attributes
     ----------

@@ -12,8 +12,12 @@ from .._core.measure import Measure
 from .._core.psd import Psd
 from .._core.space import Representation
 from .._core.step import Step
+from .._device import resolved
+from .._spaces.dense import Dense
+from .._spaces.device import OnDevice
 from .._training.semi import Semi
 from .._training.settings import Settings
+from ._following import device_of
 
 
 def parse(learner: Any, measure: Measure, locality: Locality, space: Representation) -> Settings:
@@ -33,6 +37,11 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
         raise ValueError(f"forget={learner.forget} requires psd='never' or 'end', got psd={learner.psd!r}: decay "
                          "toward the start does not commute with projections inside the loop.")  # fmt: skip
     choice = Choice(measure, locality, step, psd, float(learner.C), float(learner.margin), float(learner.forget))
+    if device_of(learner) not in (None, "auto") and not isinstance(space, OnDevice):
+        raise ValueError(
+            f"{who} learns on the CPU alone and only supports device=None, got {device_of(learner)!r}. OASIS, ODML, "
+            "LOSL and LODML learn on a device."
+        )
     regions, soft = _regions(learner, who, space)
     if learner.remine:
         space.refuse(who, "remine")
@@ -72,6 +81,12 @@ def _check_numbers(learner: Any) -> None:
     check.check_jobs(learner.n_jobs)
     if learner.block_size != "auto":
         check.check_count("block_size", learner.block_size)
+
+
+def dense(learner: Any) -> Dense:
+    """Dense matrices on the device that the learner asks for, in NumPy on the CPU if it asks for none."""
+    device = resolved(check.name_of(learner), device_of(learner))
+    return Dense(learner.init) if device is None else OnDevice(learner.init, device=str(device))
 
 
 def _guarded(learner: Any, space: Representation) -> bool:

@@ -7,11 +7,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.locality import Locality
 from .._core.measure import SIMILARITY
-from .._spaces.dense import Dense
 from .._spaces.projected import Projected, ProjectedSpace
 from .._training.settings import Settings
 from .base import Learner
-from .parameters import parse, per_class
+from .parameters import dense, parse, per_class
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,7 +43,7 @@ class OASIS(Learner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, Locality.shared(), Dense(self.init))
+        return parse(self, SIMILARITY, Locality.shared(), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -84,7 +83,7 @@ class LOSL(Learner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, per_class(self.lam), Dense(self.init))
+        return parse(self, SIMILARITY, per_class(self.lam), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

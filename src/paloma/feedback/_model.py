@@ -50,15 +50,25 @@ class State:
         """M of rows X; up to 1/2 a power of the start, beyond it the start and a share of what was learned."""
         if strength == 0.0:
             return np.eye(len(self.root))
-        if strength < 0.5:
-            values, vectors = np.linalg.eigh(self.root)
-            return (vectors * values ** (4.0 * strength)) @ vectors.T
-        if self.learner is None or strength == 0.5:
+        if strength == 0.25:
+            return self.root
+        inside = self._learned(user)
+        if inside is None or strength == 0.5:
             return self.root @ self.root
-        inside = self.learner.metric_matrix(STRANGER if user is None else user)
         if strength < 1.0:
             inside = (2.0 - 2.0 * strength) * np.eye(len(inside)) + (2.0 * strength - 1.0) * inside
         return self.root @ inside @ self.root
+
+    def values(self, differences: Array, user: str | None) -> Array:
+        """Squared distances under the metrics of all STRENGTHS, (n, len(STRENGTHS)): they share two products."""
+        mapped, inside = differences @ self.root, self._learned(user)
+        start = (mapped * mapped).sum(axis=1)
+        learned = start if inside is None else ((mapped @ inside) * mapped).sum(axis=1)
+        half, none = (mapped * differences).sum(axis=1), (differences * differences).sum(axis=1)
+        return np.stack([none, half, start, 0.5 * (start + learned), learned], axis=1)
+
+    def _learned(self, user: str | None) -> Array | None:
+        return None if self.learner is None else self.learner.metric_matrix(STRANGER if user is None else user)
 
 
 class Model:
@@ -169,20 +179,23 @@ class Model:
         )
 
     def _judge(self, state: State, page: list[Lesson]) -> tuple[Array, list[str]]:
-        """Share of the triplets of each statement that is ranked right at each strength; a tie is half right."""
+        """Share of the triplets of each statement that is ranked right at each strength; a tie is half right.
+
+        Of a long page as many statements are judged as of a short one.
+        """
         page = [lesson for lesson in page if len(lesson.triplets) and not lesson.implied]
+        page = [page[k] for k in np.linspace(0, len(page) - 1, min(len(page), PAGE)).astype(int)]
         scores, users = np.empty((len(page), len(STRENGTHS))), [_name(lesson) for lesson in page]
         for user in dict.fromkeys(users):
             own = [k for k, name in enumerate(users) if name == user]
             triplets = np.concatenate([page[k].triplets for k in own])
             owner = np.repeat(np.arange(len(own)), [len(page[k].triplets) for k in own])
             weight = np.concatenate([page[k].triplet_weight for k in own])
-            near, far = (self.rows.differences(triplets[:, [0, side]]) for side in (1, 2))
-            for column, strength in enumerate(STRENGTHS):
-                metric = state.metric(user or None, strength)
-                gap = ((far @ metric) * far).sum(axis=1) - ((near @ metric) * near).sum(axis=1)
-                right = 0.5 + 0.5 * np.sign(gap)
-                scores[own, column] = np.bincount(owner, weight * right, len(own))
+            sides = np.concatenate([triplets[:, :2], triplets[:, ::2]])
+            pairs, places = np.unique(sides, axis=0, return_inverse=True)
+            near, far = state.values(self.rows.differences(pairs), user or None)[places].reshape(2, len(triplets), -1)
+            right = weight[:, None] * (0.5 + 0.5 * np.sign(far - near))
+            scores[own] = np.stack([np.bincount(owner, column, len(own)) for column in right.T], axis=1)
         return scores, users
 
 

@@ -22,6 +22,7 @@ from ..estimators import (
     LODML,
     bare_learner,
     changed_since,
+    following,
     is_learner,
     measure_of,
     parted,
@@ -92,6 +93,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
+    @following
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the metric, unless it is already fitted, and keep the rows as candidates.
 
@@ -278,6 +280,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     # -- asking ------------------------------------------------------------------------------------------------------
 
+    @following
     def kneighbors(
         self, X: ArrayLike | None = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Array | tuple[Array, Array]:
@@ -307,10 +310,16 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             return ids
         return measure_of(bare_learner(self.metric_)).visible(values), ids
 
+    @following
     def predict(self, X: ArrayLike) -> Array:
         """Class of each query by the vote of its neighbors."""
         check_is_fitted(self)
         return self.classes_[majority(*self._votes(X))]
+
+    @following
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy on these rows."""
+        return float(super().score(X, y, sample_weight))
 
     def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
         with jobs(self.n_jobs):
@@ -327,6 +336,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         weights = vote_weights(self.weights, values, is_distance)
         return weights if self._kept.weights is None else weights * self._kept.weights[ids]
 
+    @following
     def predict_proba(self, X: ArrayLike) -> Array:
         """Share of each class in the vote; the predicted class stands out by 1e-9 if votes are tied."""
         check_is_fitted(self)

@@ -361,7 +361,8 @@ class MetricIndex:
             raise ValueError(
                 f"MetricIndex.feedback: {name} must be the id of an item or a row (d,), got {value!r:.80}."
             )
-        return self._held(1).view.queries(self._prepared(np.asarray(value)[None])), None
+        row = value.to_frame().T if hasattr(value, "to_frame") else np.asarray(value)[None]  # of a pandas table
+        return self._held(1).view.queries(self._prepared(row)), None
 
     def recall(self, Q: ArrayLike, k: int = 10) -> float:
         """Fraction of the k nearest items under the published metric that `search` finds; 1 for exact backends."""

@@ -33,12 +33,13 @@ def write_learner(writer: Writer, learner: Learner, where: str) -> dict[str, Any
 
 def _written(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     known = {"class", *ATTRIBUTES, *_OF_MODEL, *_FEATURES, *learner.get_params(deep=False)}
-    refuse_unknown(learner.__getstate__(), known | {"_begun"}, where)
+    refuse_unknown(learner.__getstate__(), known | {"_begun", "_followed"}, where)
     out = {
         "class": type(learner).__name__,
         "parameters": {
             name: _write_parameter(writer, name, value, f"{where}.{name}")
             for name, value in learner.get_params(deep=False).items()
+            if name != "device"  # a file is read where it is needed
         },
         "attributes": write_attributes(writer, learner, ATTRIBUTES, where),
         "features": write_features(writer, learner, where),

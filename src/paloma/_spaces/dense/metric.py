@@ -5,7 +5,7 @@ shared part by itself, M = U.
 """
 
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from ..._core.locality import SHARED, UNSEEN, Locality
-from ..._core.psd import project
+from ..._core.psd import project, project_each
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
 from ..._threads import sharing
@@ -23,6 +23,8 @@ from .matrices import Matrices
 
 # Above this many entries a dense matrix is not built.
 DENSE_LIMIT = 10_000 * 10_000
+# Up to this many features the matrices of all classes are built by a few calls.
+SMALL = 32
 ZERO = (
     "A learned metric is 0: every step took away from it, so all rows are at distance 0 under it, and its class wins "
     "every vote. The labels may have nothing to do with the features. Check them, or learn less with a smaller C."
@@ -60,12 +62,20 @@ class DenseMetric:
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
-            d = len(self._state.start)
-            with sharing(d, d, d):
-                self._matrices[code] = matrix = self._build(code)
-            if self._cone and not matrix.diagonal().any():
-                warnings.warn(ZERO, RuntimeWarning, stacklevel=2)
+            self._prepare([code])
         return self._matrices[code]
+
+    def _prepare(self, codes: Iterable[int]) -> None:
+        """Build the matrices of these resolved codes that are not built yet: small ones of classes all at once."""
+        new, d = [code for code in codes if code not in self._matrices], len(self._state.start)
+        classes = [code for code in new if code >= 0] if d <= SMALL else []
+        with sharing(d, d, d):
+            self._matrices.update(zip(classes, self._build_classes(classes), strict=True))
+            for code in new:
+                if code not in self._matrices:
+                    self._matrices[code] = self._build(code)
+        if self._cone and not all(self._matrices[code].diagonal().any() for code in new):
+            warnings.warn(ZERO, RuntimeWarning, stacklevel=3)
 
     def start_forms(self, Q: Array) -> Array:
         """q^T M q under the matrix all parts start from."""
@@ -79,22 +89,46 @@ class DenseMetric:
 
     def _build(self, code: int) -> Array:
         """(1 - s) start + (s - t) shared + t local, each p.s.d. by itself: the plane of theory 22."""
-        (s, t), lam, mu = self._strength, self.locality.lam, self.locality.mu
         if code == UNSEEN:
             rest = (1.0 - self.unseen) * self._square
             return self._sum((self.unseen, self.matrix(SHARED)), (rest, self._state.start))
-        t = 0.0 if code == SHARED else t
-        parts = [(1.0 - s, self._state.start)]
-        if s > t:
-            parts.append((s - t, self._effective("S", self._shared)))
-        if t > 0.0 and self._cone == "components":
-            local = self._projected(("L", code), self._state.readout(code, self._blend))
-            parts += [(t * lam, self._shared), (t * mu, local)]
-        elif t > 0.0:
-            own = [(mu * weight, part) for weight, part in self._state.blended(code, self._blend)]
-            local = self._sum((lam, self._shared), *own)
-            parts.append((t, self._effective(("M", code), local)))
-        return self._sum(*((weight * self._square, part) for weight, part in parts))
+        parts = self._common(code == SHARED)
+        if code != SHARED and self._strength[1] > 0.0:
+            local = self._state.blended(code, self._blend)
+            if self._cone == "components":
+                local = [(1.0, self._projected(("L", code), self._state.readout(code, self._blend)))]
+            parts += self._local_parts(local, lambda matrix: self._projected(("M", code), matrix))
+        return self._sum(*parts)
+
+    def _build_classes(self, codes: list[int]) -> Array:
+        """The same for classes, all at once."""
+        d = self._state.start.shape
+        if not codes or self._strength[1] == 0.0:
+            return np.broadcast_to(self._sum(*self._common(False)), (len(codes), *d)).copy()
+        local = [self._state.blended(code, self._blend) for code in codes]
+        stacks = [(local[0][k][0], np.stack([each[k][1] for each in local])) for k in range(len(local[0]))]
+        if self._cone == "components":
+            stacks = [(1.0, project_each(self._sum(*stacks)))]
+        return self._sum(*self._local_parts(stacks, project_each), *self._common(False))
+
+    def _local_parts(
+        self, local: list[tuple[float, Array]], projected: Callable[[Array], Array]
+    ) -> list[tuple[float, Array]]:
+        """What a class, or a stack of them, adds to what all have in common; `local`: L as a weighted sum."""
+        t, lam, mu = self._strength[1], self.locality.lam, self.locality.mu
+        if self._cone != "effective":
+            return [(t * mu * self._square * weight, part) for weight, part in local]
+        matrix = self._sum(*((mu * weight, part) for weight, part in local), (lam, self._shared))
+        return [(t * self._square, projected(matrix))]
+
+    def _common(self, alone: bool) -> list[tuple[float, Array]]:
+        """What the metrics of all classes have in common; `alone`: the shared part by itself."""
+        s, t = self._strength
+        t = 0.0 if alone else t
+        start = ((1.0 - s) * self._square, self._state.start)
+        if self._cone == "effective":
+            return [((s - t) * self._square, self._projected("S", self._shared)), start] if s > t else [start]
+        return [((s - t + t * self.locality.lam) * self._square, self._shared), start]
 
     @cached_property
     def _shared(self) -> Array:
@@ -103,18 +137,15 @@ class DenseMetric:
         return self._projected("U", matrix) if self._cone == "components" else matrix
 
     def _sum(self, *parts: tuple[float, Array]) -> Array:
-        """Weighted sum of matrices; those of weight 0 are not looked at."""
+        """Weighted sum of matrices, or of stacks of them first; those of weight 0 are not looked at."""
         number = self._state.start.dtype.type
         weighted = [(number(weight), part) for weight, part in parts if weight != 0.0]
-        if not weighted:
-            return np.zeros_like(self._state.start)
+        if not weighted or weighted[0][1].ndim < parts[0][1].ndim:
+            weighted.insert(0, (number(0.0), parts[0][1]))
         out = weighted[0][0] * weighted[0][1]
         for weight, part in weighted[1:]:
             out += part if weight == 1.0 else weight * part
         return out
-
-    def _effective(self, name: Hashable, matrix: Array) -> Array:
-        return self._projected(name, matrix) if self._cone == "effective" else matrix
 
     def values(self, left: Array, right: Array, codes: Array) -> Array:
         """<M_c, phi> of each pair: squared distances of differences, or similarities; float64."""
@@ -123,7 +154,9 @@ class DenseMetric:
             each = [products(left @ self.matrix(int(c)), right) for c in parts]
             return (codes * np.stack(each, axis=1)).sum(axis=1)
         out = np.empty(left.shape[0])
-        for code, rows in groups(self.resolve(codes)):
+        members = groups(self.resolve(codes))
+        self._prepare(code for code, _ in members)
+        for code, rows in members:
             out[rows] = products(left[rows] @ self.matrix(code), right[rows])
         return out
 
@@ -143,7 +176,9 @@ class DenseMetric:
             mixed = sum((shares[:, r, None] * X) @ self.matrix(int(c)).T for r, c in enumerate(parts))
             return (mixed,), products(X, mixed)
         mapped, constants = np.empty(X.shape, X.dtype), np.empty(X.shape[0])
-        for code, rows in groups(self.resolve(codes)):
+        members = groups(self.resolve(codes))
+        self._prepare(code for code, _ in members)
+        for code, rows in members:
             part = X[rows]
             mapped[rows] = part @ self.matrix(code).T
             constants[rows] = products(part, mapped[rows])

@@ -1,0 +1,105 @@
+"""Torch, if it is installed: the one place that imports it, and the way between tensors and NumPy arrays."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ._optional import optional
+from ._typing import Array
+
+WORDS = "None, 'auto', or a device as torch spells it: 'cuda', 'cuda:1', 'cpu'"
+
+
+class _Lazy:
+    """A module that is imported when first used."""
+
+    def __init__(self, load: Any) -> None:
+        self._load = load
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._load(), name)
+
+
+@cache
+def _torch() -> Any:
+    return optional("torch", "gpu")
+
+
+torch: Any = _Lazy(_torch)
+
+
+@cache
+def has_triton() -> bool:
+    """Whether kernels can be compiled; without Triton a GPU runs torch's own operations, which is slower."""
+    return find_spec("triton") is not None
+
+
+def resolved(who: str, device: Any) -> Any:
+    """The torch device that is meant, checked to be there; None: NumPy and compiled loops on the CPU."""
+    if device is None:
+        return None
+    if not isinstance(device, str):
+        device = str(device) if is_torch(device) else device
+    if not isinstance(device, str):
+        raise ValueError(f"{who}: device must be {WORDS}; got {device!r}.")
+    if device == "auto":
+        return torch.device("cuda") if find_spec("torch") is not None and torch.cuda.is_available() else None
+    try:
+        found = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"{who}: device must be {WORDS}; got {device!r}.") from None
+    if found.type not in ("cuda", "cpu"):
+        raise ValueError(f"{who}: device={device!r} is not supported; device must be {WORDS}.")
+    if found.type == "cuda":
+        n = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (found.index or 0) >= n:
+            there = f"has {n} of them" if n else "has none, or its torch was built without CUDA"
+            raise ValueError(
+                f"{who}: device={device!r} asks for a GPU, and this machine {there}. device=None learns on the CPU, "
+                "'auto' on a GPU if there is one."
+            )
+    return found
+
+
+def is_torch(value: Any) -> bool:
+    """Whether this is an object of torch; does not import it."""
+    return type(value).__module__.partition(".")[0] == "torch"
+
+
+def is_tensor(value: Any) -> bool:
+    return is_torch(value) and hasattr(value, "requires_grad")
+
+
+def array_of(who: str, tensor: Any) -> Array:
+    """A tensor as a NumPy array; what NumPy or a learner could only take by a silent conversion is refused."""
+    if tensor.requires_grad:
+        raise ValueError(f"{who}: a tensor requires grad, and learning here is not differentiated; pass x.detach().")
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        raise TypeError(f"{who} takes float32 or float64 tensors, got {tensor.dtype}; pass x.float().")
+    if tensor.is_complex():
+        raise ValueError(f"{who}: Complex data not supported, got a tensor of {tensor.dtype}.")
+    return tensor.cpu().numpy()
+
+
+def like(value: Any, tensor: Any) -> Any:
+    """NumPy arrays, by themselves or in a tuple, as tensors on the device of this one; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(like(one, tensor) for one in value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return torch.as_tensor(np.ascontiguousarray(value), device=tensor.device)
+    return value
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """float32 products in float32, whatever torch is set to: no TF32 without a word."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before

@@ -1,0 +1,5 @@
+"""Dense matrices on a torch device, such as a GPU."""
+
+from .space import DeviceSpace, OnDevice
+
+__all__ = ["DeviceSpace", "OnDevice"]

@@ -1,0 +1,97 @@
+"""``paloma serve``."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def serve(
+    source: Annotated[
+        Path | None,
+        typer.Argument(help="Table (csv, tsv, parquet, npz, ...) or folder of images.", show_default="digits"),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Folder that keeps what is said.", show_default="SOURCE.served")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers")] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Column that is shown as the name of an item.")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Column of texts to show.")] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of the pictures; the column 'picture', or the id, names a file in it.")
+    ] = None,
+    encoder: Annotated[Path | None, typer.Option(help="ONNX model that makes vectors of a folder of images.")] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; other than this machine's own needs --token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("-p", "--port", min=0, max=65535, help="Port; 0 takes a free one.")] = 8321,
+    token: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCOPE=TOKEN", help="read, feedback or admin, and a secret of 16 bytes or more; repeatable."
+        ),
+    ] = None,
+    also: Annotated[
+        list[str] | None, typer.Option("--name", help="A further host name, behind a proxy; repeatable.")
+    ] = None,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Answer /api/v1/metrics to admins.")] = False,
+    open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    get: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Answer one request on standard output, and exit.")
+    ] = None,
+) -> None:
+    """Search that learns: a page and an API on your own items.
+
+    Without SOURCE, it serves scikit-learn's handwritten digits. Everything that is said is kept in a folder, and can be
+    taken back.
+
+    \b
+    Example:
+      paloma serve photos.npz --open
+    """
+    from ..serve import answer
+    from ..serve import serve as run
+
+    folder = state or Path(f"{source.stem if source else 'digits'}.served")
+    items = None if (folder / "journal.sqlite").exists() else _items(source, id_column, label, text, images, encoder)
+    if get is not None:
+        status, body = answer(folder, get, items)
+        sys.stdout.buffer.write(body + b"\n")
+        raise typer.Exit(0 if status < 400 else 1)
+    run(
+        folder, items, host=host, port=port, tokens=_tokens(token), hosts=tuple(also or ()), metrics=metrics,
+        ready=lambda address: _ready(address, folder, open_page),
+    )  # fmt: skip
+
+
+def _ready(address: str, folder: Path, open_page: bool) -> None:
+    typer.echo(f"Open {address}\n(good for one login; everything said is kept in {folder}; stop with Ctrl-C)", err=True)
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(address)
+
+
+def _tokens(given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for each in [*(given or []), *filter(None, [os.environ.get("PALOMA_TOKEN")])]:
+        scope, sign, secret = each.partition("=")
+        if not sign:
+            raise ValueError(f"--token must be SCOPE=TOKEN, such as admin=..., got {len(each)} characters without '='.")
+        found[secret] = scope
+    return found
+
+
+def _items(
+    source: Path | None, id_column: str | None, label: str | None, text: str | None, images: Path | None,
+    encoder: Path | None,
+) -> Any:  # fmt: skip
+    from ..serve import digits, from_images, from_table
+
+    if source is None:
+        return digits()
+    if source.is_dir():
+        return from_images(source, encoder)
+    return from_table(source, id_column, label, text, images)

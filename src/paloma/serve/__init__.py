@@ -1,0 +1,7 @@
+"""Search that learns, as a service with a page: everything that is said is kept, and can be taken back."""
+
+from ._items import Items, digits
+from ._serve import answer, serve
+from ._sources import from_images, from_table
+
+__all__ = ["Items", "answer", "digits", "from_images", "from_table", "serve"]

@@ -1,0 +1,269 @@
+"""The routes. Each one says what it needs (`needs`), checks its form, and asks the engine."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException as StarletteError
+
+from . import _forms as form
+from ._engine import Engine, Late
+from ._journal import Conflict, Unsaved
+from ._safety import COOKIE, SCOPES, Keys, TooLarge
+from ._served import Unknown
+
+PAGE = Path(__file__).parent / "page"
+PREFIX = "/api/v1"
+_FILES = {
+    "style.css": "text/css", "app.js": "text/javascript", "api.js": "text/javascript", "cards.js": "text/javascript",
+    "chart.js": "text/javascript", "icon.svg": "image/svg+xml",
+}  # fmt: skip
+
+Limit = Annotated[int, Query(ge=1, le=1000)]
+User = Annotated[str, Query(max_length=200)]
+After = Annotated[int, Query(ge=0, le=2**62)]
+Cursor = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
+
+
+def needs(scope: str) -> Any:
+    """A route's guard: callers whose token allows less are refused."""
+
+    def check(request: Request) -> None:
+        allowed = request.scope.get("state", {}).get("scope")
+        if allowed is None:
+            raise HTTPException(401, "This needs a token: send it as 'Authorization: Bearer TOKEN'.",
+                                {"www-authenticate": "Bearer"})  # fmt: skip
+        if SCOPES.index(allowed) < SCOPES.index(scope):
+            raise HTTPException(403, f"This needs a token with the scope {scope!r}; yours has {allowed!r}.")
+
+    return Depends(check)
+
+
+def application(engine: Engine, keys: Keys, *, metrics: bool = False) -> FastAPI:
+    """The application without its outer layer (see `_safety.Safety`)."""
+    app = FastAPI(title="paloma", version=version("paloma"), docs_url=None, redoc_url=None, openapi_url=None)
+    _errors(app)
+    _page(app, keys)
+    _reading(app, engine)
+    _saying(app, engine)
+    _keeping(app, engine, metrics)
+    return app
+
+
+def _page(app: FastAPI, keys: Keys) -> None:
+    @app.get("/", include_in_schema=False)
+    def page(request: Request) -> Response:
+        if request.scope.get("state", {}).get("scope") is None:
+            return HTMLResponse("<!doctype html><title>paloma</title><p>Open the address that "
+                                "<code>paloma serve</code> printed: it logs you in.", 401)  # fmt: skip
+        return FileResponse(PAGE / "index.html", media_type="text/html")
+
+    @app.get("/page/{name}", include_in_schema=False)
+    def part(name: str) -> Response:
+        if name not in _FILES:
+            raise HTTPException(404, "There is no such file.")
+        return FileResponse(PAGE / name, media_type=_FILES[name])
+
+    @app.get("/login", include_in_schema=False)
+    def login(token: Annotated[str, Query(max_length=200)] = "") -> Response:
+        session = keys.enter(token)
+        if session is None:
+            raise HTTPException(401, "This login was used before or is unknown. Restart the service for a fresh one.")
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(COOKIE, session, httponly=True, samesite="strict")
+        return answer
+
+    @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=[needs("read")])
+    def openapi() -> dict[str, Any]:
+        return app.openapi()
+
+    @app.get("/docs/api", include_in_schema=False, dependencies=[needs("read")])
+    def reference() -> HTMLResponse:
+        return HTMLResponse(_reference(app.openapi()))
+
+
+def _reading(app: FastAPI, engine: Engine) -> None:
+    read = [needs("read")]
+
+    @app.post(f"{PREFIX}/search", dependencies=read)
+    async def search(asked: form.Search) -> dict[str, Any]:
+        """The nearest items of a query, each under the metric of whoever asks."""
+        return await _soon(engine, asked.after, lambda: engine.search(_query(asked), asked))
+
+    @app.post(f"{PREFIX}/compare", dependencies=read)
+    async def compare(asked: form.Search) -> dict[str, Any]:
+        """The same query without feedback, before the last statement, and now."""
+        return await _soon(engine, asked.after, lambda: engine.compare(_query(asked), asked))
+
+    @app.post(f"{PREFIX}/explain", dependencies=read)
+    async def explain(asked: form.Explain) -> dict[str, Any]:
+        """Each feature's share of the squared distance between the query and an item, now and without feedback."""
+        return await _soon(engine, asked.after, lambda: engine.explain(_query(asked), asked.other, asked))
+
+    @app.get(f"{PREFIX}/suggest", dependencies=read)
+    async def suggest(n: Limit = 12, user: User = "", after: After = 0) -> dict[str, Any]:
+        """A query and items whose marks teach most."""
+        return await _soon(engine, after, lambda: engine.suggest(n, user))
+
+    @app.get(f"{PREFIX}/quality", dependencies=read)
+    async def quality(after: After = 0) -> dict[str, Any]:
+        """How well statements were ranked before they were learned, with and without feedback, and the guard."""
+        return await _soon(engine, after, engine.quality)
+
+    @app.get(f"{PREFIX}/users", dependencies=read)
+    async def users() -> dict[str, Any]:
+        """Everybody who said something."""
+        return await _soon(engine, 0, engine.users)
+
+    @app.get(f"{PREFIX}/items", dependencies=read)
+    async def items(cursor: Cursor = "", limit: Limit = 100) -> dict[str, Any]:
+        """Items page by page; pass `next` on as `cursor`."""
+        return await _soon(engine, 0, lambda: engine.page(cursor, limit))
+
+    @app.get(f"{PREFIX}/items/sample", dependencies=read)
+    async def sample() -> dict[str, Any]:
+        """An item drawn at random, to begin with."""
+        return await _soon(engine, 0, engine.sample)
+
+    @app.get(f"{PREFIX}/items/{{id}}", dependencies=read)
+    async def item(id: str) -> dict[str, Any]:
+        """One item."""
+        return await _soon(engine, 0, lambda: engine.item(id))
+
+    @app.get(f"{PREFIX}/items/{{id}}/picture", dependencies=read, response_class=Response)
+    async def picture(id: str, request: Request) -> Response:
+        """An item's picture."""
+        data, kind = await asyncio.to_thread(engine.picture, id)
+        mark = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+        headers = {"etag": mark, "content-security-policy": "default-src 'none'; sandbox"}
+        if request.headers.get("if-none-match") == mark:
+            return Response(status_code=304, headers=headers)
+        return Response(data, media_type=kind, headers=headers)
+
+    @app.get(f"{PREFIX}/statements", dependencies=read)
+    async def history(cursor: Cursor = "", limit: Limit = 100, user: User = "") -> dict[str, Any]:
+        """What was said, newest first."""
+        return await _soon(engine, 0, lambda: engine.history(cursor, limit, user))
+
+    @app.get(f"{PREFIX}/version", dependencies=read)
+    def about() -> dict[str, Any]:
+        """Versions, and what is served."""
+        return engine.about()
+
+
+def _saying(app: FastAPI, engine: Engine) -> None:
+    say = [needs("feedback")]
+
+    @app.post(f"{PREFIX}/statements", dependencies=say, status_code=201)
+    async def statement(said: form.Statement) -> dict[str, Any]:
+        """Feedback; answered once it is on disk. A key that was used before gives the first answer again."""
+        return await engine.state(said)
+
+    @app.post(f"{PREFIX}/statements/batch", dependencies=say, status_code=201)
+    async def statements(said: form.Statements) -> dict[str, Any]:
+        """Several statements; answered once all of them are on disk."""
+        return await engine.state_all(said.statements)
+
+    @app.post(f"{PREFIX}/undo", dependencies=say, status_code=201)
+    async def undo(asked: form.Undo) -> dict[str, Any]:
+        """Take back statements: the model becomes what it would be if they had never been said."""
+        return await engine.undo(asked)
+
+
+def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
+    own = [needs("admin")]
+
+    @app.post(f"{PREFIX}/items", dependencies=own, status_code=201)
+    async def add(new: form.Items) -> dict[str, Any]:
+        """Add items."""
+        return await engine.add(new)
+
+    @app.post(f"{PREFIX}/items/remove", dependencies=own, status_code=201)
+    async def remove(gone: form.Removal) -> dict[str, Any]:
+        """Remove items."""
+        return await engine.remove(gone)
+
+    @app.post(f"{PREFIX}/models/rollback", dependencies=own, status_code=201)
+    async def rollback(act: form.Rollback) -> dict[str, Any]:
+        """Take back everything that was said after statement `seq`."""
+        return await engine.rollback(act)
+
+    @app.get(f"{PREFIX}/models/download", dependencies=own, response_class=Response)
+    async def download() -> Response:
+        """The model as a model file, for `paloma.load`."""
+        data = await asyncio.to_thread(engine.model_file)
+        return Response(data, media_type="application/octet-stream",
+                        headers={"content-disposition": 'attachment; filename="model.paloma"'})  # fmt: skip
+
+    @app.get(f"{PREFIX}/health")
+    def health() -> JSONResponse:
+        """Whether statements can be taken; searching goes on if not."""
+        return JSONResponse(engine.health(), 200 if engine.writable else 503)
+
+    if metrics:
+
+        @app.get(f"{PREFIX}/metrics", dependencies=own, response_class=PlainTextResponse)
+        def counters() -> PlainTextResponse:
+            """Counters in Prometheus's text format."""
+            return PlainTextResponse(engine.counters(), media_type="text/plain; version=0.0.4")
+
+
+async def _soon(engine: Engine, after: int, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """An answer from a model that has heard statement `after`."""
+    await engine.heard(after)
+    return await asyncio.to_thread(answer)
+
+
+def _query(asked: form.Query) -> dict[str, Any]:
+    """The one way in which a query was given."""
+    given = {name: value for name in ("item", "items", "vector") if (value := getattr(asked, name)) is not None}
+    if len(given) != 1:
+        raise HTTPException(422, "Give exactly one of item, items and vector.")
+    return given
+
+
+def _errors(app: FastAPI) -> None:
+    """One shape for all errors, which repeats nothing that was sent."""
+
+    @app.exception_handler(RequestValidationError)
+    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        found = [{"where": ".".join(str(part)[:80] for part in each["loc"])[:300], "what": str(each["msg"])[:300]}
+                 for each in error.errors()[:20]]  # fmt: skip
+        first = found[0] if found else {"where": "body", "what": "invalid"}
+        return JSONResponse({"error": f"{first['where']}: {first['what']}", "details": found}, 422)
+
+    @app.exception_handler(StarletteError)
+    def refused(_: Request, error: StarletteError) -> JSONResponse:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    for kind, status in (
+        (Conflict, 409),
+        (Unknown, 404),
+        (Unsaved, 503),
+        (Late, 503),
+        (TooLarge, 413),
+        (ValueError, 422),
+    ):
+
+        @app.exception_handler(kind)
+        def told(_: Request, error: Exception, status: int = status) -> JSONResponse:
+            text = "The body is too large." if status == 413 else str(error)
+            return JSONResponse({"error": text}, status, {"retry-after": "1"} if status == 503 else None)
+
+
+def _reference(described: dict[str, Any]) -> str:
+    """The routes as a plain page, made from OpenAPI's description."""
+    from html import escape
+
+    lines = ["<!doctype html><meta charset=utf-8><title>paloma: API</title><link rel=stylesheet href=/page/style.css>",
+             f"<main><h1>API</h1><p>Described by <a href={PREFIX}/openapi.json>openapi.json</a>.</p><dl>"]  # fmt: skip
+    for path, methods in described["paths"].items():
+        for method, about in methods.items():
+            lines.append(f"<dt><code>{method.upper()} {escape(path)}</code><dd>{escape(about.get('description', ''))}")
+    return "\n".join([*lines, "</dl></main>"])

@@ -1,0 +1,305 @@
+"""How a service comes to know what it knows: entries of the journal, applied in order by one thread.
+
+What is known is the journal replayed, to the bit. An entry is acknowledged when it is on disk; it is part of the
+model a moment later, and a caller who names its number waits for that.
+"""
+
+import asyncio
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ..exceptions import ServiceError
+from . import _forms as form
+from ._items import Items
+from ._journal import Entry, Journal
+from ._served import Served, Unknown
+
+PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
+
+
+class Late(RuntimeError):
+    """The model has not heard a statement in time."""
+
+
+class Engine:
+    """One process owns a folder: its journal, and the model in memory."""
+
+    def __init__(self, folder: Path, items: Items | None = None, *, vfs: str | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock_file = _locked(folder)
+        self._journal = Journal(folder / "journal.sqlite", vfs=vfs)
+        self._served = self._restored(items)
+        self._changed = threading.Condition()
+        self._ends = False
+        self.writable = True
+        self._since = time.time()
+        self._counts = {"searches": 0, "statements": 0, "refused_writes": 0}
+        self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._learner = threading.Thread(target=self._learn, name="paloma-learner", daemon=True)
+        self._learner.start()
+
+    @property
+    def seq(self) -> int:
+        """The number of the last entry that is part of the model."""
+        return self._served.seq
+
+    def close(self) -> None:
+        """Apply what was acknowledged, then let the folder go."""
+        with self._changed:
+            self._ends = True
+            self._changed.notify_all()
+        self._learner.join()
+        self._journal.close()
+        self._lock_file.close()
+
+    # -- entries -------------------------------------------------------------------------------------------------------
+
+    async def state(self, said: form.Statement) -> dict[str, Any]:
+        """Acknowledge a statement."""
+        return await self._tell(self._stated(said))
+
+    async def state_all(self, said: Sequence[form.Statement]) -> dict[str, Any]:
+        """Acknowledge several statements, which share a commit."""
+        waiting = [self._stated(each) for each in said]
+        entries = [await self._saved_entry(each) for each in waiting]
+        return {"seq": max(entry.seq for entry in entries), "statements": [entry.seq for entry in entries]}
+
+    def _stated(self, said: form.Statement) -> "Future[Entry]":
+        body = form.plain(said)
+        self._served.check(body)
+        return self._journal.append(said.key, said.user, body)
+
+    async def undo(self, asked: form.Undo) -> dict[str, Any]:
+        """Acknowledge that statements are taken back."""
+        body = form.plain(asked)
+        if not body:
+            raise ValueError("Say what to take back: statement, of_user, since or until.")
+        items = self._served.items_of(body)
+        told = await self._tell(self._journal.append(asked.key, asked.user, {"kind": "undo", **body}))
+        return {**told, "items": items}
+
+    async def rollback(self, act: form.Rollback) -> dict[str, Any]:
+        """Take back everything after a statement."""
+        return await self._tell(self._journal.append(act.key, "", {"kind": "undo", "after": act.seq}))
+
+    async def add(self, new: form.Items) -> dict[str, Any]:
+        """Acknowledge new items."""
+        rows, told = self._served.rows_of(new.items)
+        return await self._tell(self._journal.append(new.key, "", {"kind": "add", "items": told}, rows))
+
+    async def remove(self, gone: form.Removal) -> dict[str, Any]:
+        """Acknowledge that items are gone."""
+        for id in gone.ids:
+            self._known(id)
+        return await self._tell(self._journal.append(gone.key, "", {"kind": "remove", "ids": gone.ids}))
+
+    async def _tell(self, waiting: "Future[Entry]") -> dict[str, Any]:
+        entry = await self._saved_entry(waiting)
+        return {"seq": entry.seq, "at": entry.at}
+
+    async def _saved_entry(self, waiting: "Future[Entry]") -> Entry:
+        try:
+            entry = await asyncio.wrap_future(waiting)
+        except RuntimeError:
+            self.writable = False
+            self._counts["refused_writes"] += 1
+            raise
+        self.writable = True
+        self._counts["statements"] += 1
+        with self._changed:
+            self._changed.notify_all()
+        return entry
+
+    async def heard(self, after: int) -> None:
+        """Wait until the model has heard an entry."""
+        if after <= self.seq:
+            return
+        if after > self._journal.last:
+            raise Late(f"There is no statement {after} yet; the last one is {self._journal.last}.")
+        loop = asyncio.get_running_loop()
+        done = loop.create_future()
+        with self._changed:
+            self._waiting.append((after, loop, done))
+            self._changed.notify_all()
+        try:
+            await asyncio.wait_for(done, PATIENCE)
+        except TimeoutError:
+            raise Late(f"The model has not heard statement {after} within {PATIENCE:.0f} seconds.") from None
+
+    # -- the learner's thread ------------------------------------------------------------------------------------------
+
+    def _learn(self) -> None:
+        while True:
+            with self._changed:
+                while not self._ends and self._journal.last <= self.seq:
+                    self._changed.wait(1.0)
+                ends = self._ends
+            for entry in self._journal.after(self.seq, limit=256):
+                self._served.apply(entry)
+                self._wake()
+            if ends and self._journal.last <= self.seq:
+                return
+
+    def _wake(self) -> None:
+        with self._changed:
+            ready = [each for each in self._waiting if each[0] <= self.seq]
+            self._waiting = [each for each in self._waiting if each[0] > self.seq]
+        for _, loop, done in ready:
+            loop.call_soon_threadsafe(_done, done)
+
+    def _restored(self, items: Items | None) -> Served:
+        """Every entry since the beginning; the items that came with the command are the first ones."""
+        served = Served()
+        if self._journal.last == 0 and items is not None:
+            for rows, told in items.parts():
+                key = f"import-{told[0]['id']}"
+                self._journal.append(key, "", {"kind": "add", "items": told}, rows).result()
+        while entries := list(self._journal.after(served.seq, limit=256)):
+            for entry in entries:
+                served.apply(entry, replayed=True)
+        return served
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def search(self, query: dict[str, Any], asked: form.Search) -> dict[str, Any]:
+        """The nearest items."""
+        self._counts["searches"] += 1
+        self._check_query(query)
+        return self._served.search(query, asked.k, asked.user, asked.metric, asked.where)
+
+    def compare(self, query: dict[str, Any], asked: form.Search) -> dict[str, Any]:
+        """One query under three metrics."""
+        self._check_query(query)
+        found = {name: self._served.search(query, asked.k, asked.user, name, asked.where)
+                 for name in ("start", "before", "now")}  # fmt: skip
+        return {"seq": found["now"]["seq"], **{name: each["results"] for name, each in found.items()}}
+
+    def explain(self, query: dict[str, Any], other: str, asked: form.Explain) -> dict[str, Any]:
+        """Why an item is near."""
+        self._check_query(query)
+        self._known(other)
+        return self._served.explain(query, other, asked.user, asked.most)
+
+    def suggest(self, n: int, user: str) -> dict[str, Any]:
+        """What to mark next."""
+        return self._served.suggest(n, user)
+
+    def quality(self) -> dict[str, Any]:
+        """The progressive curve and the guard."""
+        return self._served.quality()
+
+    def users(self) -> dict[str, Any]:
+        """Who spoke."""
+        return {"users": self._served.users()}
+
+    def item(self, id: str) -> dict[str, Any]:
+        """One item as clients see it."""
+        self._known(id)
+        return self._served.item(id)
+
+    def sample(self) -> dict[str, Any]:
+        """A random item."""
+        return {"items": self._served.sample()}
+
+    def page(self, cursor: str, limit: int) -> dict[str, Any]:
+        """Items in the order in which they came."""
+        items, more = self._served.page(_place(cursor), limit)
+        return {"items": items, "next": None if more is None else _cursor(more)}
+
+    def history(self, cursor: str, limit: int, user: str) -> dict[str, Any]:
+        """Statements, newest first; items that came and went are not statements."""
+        seq, found = _place(cursor) or 2**62, list[Entry]()
+        while len(found) < limit and (entries := self._journal.before(seq, limit)):
+            for entry in entries:
+                seq = entry.seq
+                if entry.body["kind"] not in ("add", "remove") and (not user or entry.user == user):
+                    found.append(entry)
+                if len(found) == limit:
+                    break
+        lines = [{"seq": entry.seq, "user": entry.user, "at": entry.at, "kind": entry.body["kind"],
+                  "text": self._served.text_of(entry), "undone": self._served.undone(entry.seq)}
+                 for entry in found]  # fmt: skip
+        return {"seq": self.seq, "statements": lines, "next": _cursor(seq) if len(found) == limit else None}
+
+    def picture(self, id: str) -> tuple[bytes, str]:
+        """An item's picture and its type."""
+        self._known(id)
+        found = self._served.picture(id)
+        if found is None:
+            raise Unknown(f"Item {id!r} has no picture.")
+        return found
+
+    def model_file(self) -> bytes:
+        """The model as the bytes of a model file."""
+        return self._served.model_file()
+
+    def health(self) -> dict[str, Any]:
+        """Whether the service can take statements, and how far it is."""
+        return {"status": "ok" if self.writable else "read-only", "seq": self.seq, "acknowledged": self._journal.last}
+
+    def about(self) -> dict[str, Any]:
+        """Versions and sizes."""
+        n, d = self._served.shape
+        return {"paloma": version("paloma"), "items": n, "features": d, "seq": self.seq,
+                "text": f"paloma {version('paloma')}, {n:,} items of {d:,} features"}  # fmt: skip
+
+    def counters(self) -> str:
+        """Prometheus's text format."""
+        lines = [f"# TYPE paloma_{name}_total counter\npaloma_{name}_total {value}"
+                 for name, value in self._counts.items()]  # fmt: skip
+        gauges = {"seq": self.seq, "acknowledged": self._journal.last, "items": self._served.shape[0],
+                  "up_seconds": round(time.time() - self._since, 1)}  # fmt: skip
+        lines += [f"# TYPE paloma_{name} gauge\npaloma_{name} {value}" for name, value in gauges.items()]
+        return "\n".join([*lines, ""])
+
+    def _known(self, id: str) -> None:
+        if not self._served.has(id):
+            raise Unknown(f"There is no item {id[:80]!r}.")
+
+    def _check_query(self, query: dict[str, Any]) -> None:
+        for id in [query["item"]] if "item" in query else query.get("items", []):
+            self._known(id)
+        self._served.check_vector(query.get("vector"))
+
+
+def _done(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+def _place(cursor: str) -> int:
+    return int(cursor, 36) if cursor else 0
+
+
+def _cursor(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return digits or "0"
+
+
+def _locked(folder: Path) -> Any:
+    """The folder's lock, held until the process ends."""
+    file = (folder / "lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read(40).strip() or "unknown"
+        file.close()
+        raise ServiceError(
+            f"{folder} is served already, by process {owner}. Stop it, or serve another folder."
+        ) from None
+    file.seek(0)
+    file.truncate()
+    file.write(str(os.getpid()))
+    file.flush()
+    return file

@@ -1,0 +1,204 @@
+"""The journal of a service: what was said, in order, on disk before it is acknowledged.
+
+One SQLite file, one writer thread. Entries that wait are committed together, so that many clients share one flush of
+the disk. An entry is never changed; undoing is an entry of its own. What a service knows is a function of its journal.
+"""
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from ..exceptions import ServiceError
+
+# Releases of SQLite that can lose committed data: the reset of a write-ahead log may race with a checkpoint.
+_LOSING = ((3, 7, 0), (3, 51, 2))
+_BATCH = 256  # entries of one commit at most
+_TABLES = """
+    CREATE TABLE IF NOT EXISTS entry (
+        seq INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, user TEXT NOT NULL, at REAL NOT NULL,
+        body TEXT NOT NULL, rows BLOB
+    ) STRICT;
+    CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One acknowledged entry: what was said, by whom, when; `rows` are vectors that came along, as bytes."""
+
+    seq: int
+    key: str
+    user: str
+    at: float
+    body: dict[str, Any]
+    rows: bytes | None = None
+
+
+class Conflict(ValueError):
+    """A key that was used before, for something else."""
+
+
+class Unsaved(RuntimeError):
+    """The disk refused an entry: it is not acknowledged, and nothing changed."""
+
+
+class Journal:
+    """Append-only entries with keys; `append` returns a future that is done once the entry is on disk."""
+
+    def __init__(self, path: str | Path, *, vfs: str | None = None) -> None:
+        _refuse_losing_sqlite()
+        self._path, self._vfs = str(path), vfs
+        self._reading = threading.Lock()
+        self._reader = self._connect()
+        for statement in ("PRAGMA journal_mode=WAL", _TABLES):
+            self._reader.execute(statement)
+        self.last = _last(self._reader)
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="paloma-journal", daemon=True)
+        self._writer.start()
+
+    def append(self, key: str, user: str, body: dict[str, Any], rows: bytes | None = None) -> "Future[Entry]":
+        """Queue an entry. The future holds the entry as first acknowledged, or raises Conflict or Unsaved."""
+        waiting = _Waiting(key, user, json.dumps(body, sort_keys=True, allow_nan=False), rows, Future())
+        self._waiting.put(waiting)
+        return waiting.done
+
+    def after(self, seq: int, *, upto: int | None = None, limit: int = -1) -> Iterator[Entry]:
+        """Acknowledged entries of higher numbers, in order."""
+        most = 2**62 if upto is None else upto
+        with self._reading:
+            found = self._reader.execute(
+                "SELECT seq, key, user, at, body, rows FROM entry WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+                (seq, most, limit),
+            ).fetchall()
+        return map(_entry, found)
+
+    def before(self, seq: int, limit: int) -> list[Entry]:
+        """The last acknowledged entries of lower numbers, newest first."""
+        with self._reading:
+            found = self._reader.execute(
+                "SELECT seq, key, user, at, body, NULL FROM entry WHERE seq < ? ORDER BY seq DESC LIMIT ?", (seq, limit)
+            ).fetchall()
+        return [_entry(row) for row in found]
+
+    def about(self, name: str) -> Any:
+        """What was remembered under a name, or None."""
+        with self._reading:
+            found = self._reader.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if found is None else json.loads(found[0])
+
+    def remember(self, name: str, value: Any) -> None:
+        """Keep a plain value under a name."""
+        with self._reading:
+            self._reader.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, json.dumps(value)))
+
+    def close(self) -> None:
+        """Write what waits, then close the file."""
+        self._waiting.put(None)
+        self._writer.join()
+        with self._reading:
+            self._reader.close()
+
+    # -- the writer thread ---------------------------------------------------------------------------------------------
+
+    def _connect(self) -> apsw.Connection:
+        connection = apsw.Connection(self._path, vfs=self._vfs)
+        connection.set_busy_timeout(10_000)
+        connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+    def _write(self) -> None:
+        connection: apsw.Connection | None = None
+        while (first := self._waiting.get()) is not None:
+            batch, ends = [first], False
+            while len(batch) < _BATCH and not self._waiting.empty():
+                more = self._waiting.get()
+                if more is None:
+                    ends = True
+                    break
+                batch.append(more)
+            try:
+                if connection is None:
+                    connection = self._connect()
+                    self.last = _last(connection)
+                self._commit(connection, batch)
+            except (apsw.Error, OSError) as error:
+                _close(connection)
+                connection = None
+                for waiting in batch:
+                    waiting.done.set_exception(Unsaved(f"The journal could not be written: {error}."))
+            if ends:
+                break
+        _close(connection)
+
+    def _commit(self, connection: apsw.Connection, batch: "Sequence[_Waiting]") -> None:
+        """Insert a batch and commit it; futures are resolved afterwards, in order."""
+        results: list[Entry | Conflict] = []
+        seq, now = self.last, time.time()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            for waiting in batch:
+                row = connection.execute(
+                    "SELECT seq, key, user, at, body, rows FROM entry WHERE key = ?", (waiting.key,)
+                ).fetchone()
+                if row is None:
+                    seq += 1
+                    row = (seq, waiting.key, waiting.user, now, waiting.body, waiting.rows)
+                    connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", row)
+                same = (row[2], row[4], row[5]) == (waiting.user, waiting.body, waiting.rows)
+                results.append(_entry(row) if same else _conflict(waiting.key, row[0]))
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self.last = seq
+        for waiting, result in zip(batch, results, strict=True):
+            if isinstance(result, Entry):
+                waiting.done.set_result(result)
+            else:
+                waiting.done.set_exception(result)
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    key: str
+    user: str
+    body: str
+    rows: bytes | None
+    done: "Future[Entry]"
+
+
+def _entry(row: Any) -> Entry:
+    seq, key, user, at, body, rows = row
+    return Entry(seq, key, user, at, json.loads(body), rows)
+
+
+def _last(connection: apsw.Connection) -> int:
+    return int(connection.execute("SELECT coalesce(max(seq), 0) FROM entry").get)
+
+
+def _conflict(key: str, seq: int) -> Conflict:
+    return Conflict(f"The key {key!r} was used before, for another statement (number {seq}). Use a fresh key.")
+
+
+def _close(connection: apsw.Connection | None) -> None:
+    if connection is not None:
+        connection.close()
+
+
+def _refuse_losing_sqlite() -> None:
+    version = tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
+    if _LOSING[0] <= version[:3] <= _LOSING[1]:
+        raise ServiceError(
+            f"SQLite {apsw.sqlite_lib_version()} can lose committed data (releases 3.7.0 to 3.51.2). "
+            "Install a newer apsw: pip install -U apsw."
+        )

@@ -1,0 +1,128 @@
+"""Starting a service, and asking it one thing without starting it."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .._optional import optional
+from ..exceptions import ServiceError
+from ._items import Items
+
+LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def serve(
+    folder: str | Path,
+    items: Items | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8321,
+    tokens: Mapping[str, str] | None = None,
+    hosts: tuple[str, ...] = (),
+    metrics: bool = False,
+    ready: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve a folder until the process is stopped.
+
+    Parameters
+    ----------
+    folder : where the journal is kept; created if it is missing. One process serves a folder at a time.
+    items : taken in if the folder is new.
+    host, port : where to listen; port 0 takes a free one. An address that other machines reach needs a token.
+    tokens : token -> scope ("read", "feedback" or "admin"); at least 16 bytes each.
+    hosts : further names under which the service may be reached, behind a proxy for example.
+    metrics : whether counters are answered at /api/v1/metrics, to admins.
+    ready : called with the address to open in a browser, which logs in once.
+    """
+    app, engine, keys = _built(folder, items, host, hosts, tokens, metrics)
+    uvicorn = optional("uvicorn", "serve")
+    try:
+        listening = _listening(host, port)
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off",
+                           proxy_headers=False, h11_max_incomplete_event_size=65536, limit_concurrency=512)
+        )  # fmt: skip
+        name = f"[{host}]" if ":" in host else host
+        ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
+        asyncio.run(server.serve(sockets=[listening]))
+    finally:
+        engine.close()
+
+
+def answer(folder: str | Path, path: str, items: Items | None = None) -> tuple[int, bytes]:
+    """The status and body of one GET request, answered without a server."""
+    app, engine, keys = _built(folder, items, "127.0.0.1", (), None, True)
+    try:
+        session = keys.enter(keys.login())
+        return asyncio.run(_asked(app, path, f"Bearer {session}"))
+    finally:
+        engine.close()
+
+
+def _built(
+    folder: str | Path, items: Items | None, host: str, hosts: tuple[str, ...], tokens: Mapping[str, str] | None,
+    metrics: bool,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    for module in ("fastapi", "apsw"):
+        optional(module, "serve")
+    from ._app import application
+    from ._engine import Engine
+    from ._safety import Keys, Safety
+
+    keys = Keys()
+    for token, scope in (tokens or {}).items():
+        keys.add(token, scope)
+    if not _is_local(host) and not tokens:
+        raise ServiceError(
+            f"Other machines reach {host}: a service there needs a token of at least 16 bytes (--token SCOPE=TOKEN). "
+            "Without one, it listens on 127.0.0.1 alone."
+        )
+    engine = Engine(Path(folder), items)
+    names = frozenset({*LOCAL, host.lower(), *(name.lower() for name in hosts)})
+    return Safety(application(engine, keys, metrics=metrics), keys, names), engine, keys
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(256)
+    except OSError as error:
+        found.close()
+        raise ServiceError(f"Cannot listen on {host}:{port}: {error.strerror}. Use -p 0 for a free port.") from None
+    return found
+
+
+async def _asked(app: Any, path: str, credentials: str) -> tuple[int, bytes]:
+    target, _, query = path.partition("?")
+    scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
+             "path": target, "raw_path": target.encode(), "query_string": query.encode(), "root_path": "",
+             "headers": [(b"host", b"localhost"), (b"authorization", credentials.encode())],
+             "client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0)}  # fmt: skip
+    parts: dict[str, Any] = {"status": 500, "body": b""}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            parts["status"] = message["status"]
+        else:
+            parts["body"] += message.get("body", b"")
+
+    await app(scope, receive, send)
+    return parts["status"], parts["body"]

@@ -1,0 +1,120 @@
+"""Items from files: tables, arrays, folders of images."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._optional import optional
+from .._typing import Array
+from ..datasets import embed
+from ._items import Items
+from ._pictures import KINDS
+
+SIDE = 16  # of images whose vectors are their pixels
+_NAMES = {"vectors": ("X", "data", "vectors", "features"), "labels": ("y", "target", "labels"), "ids": ("ids", "id"),
+          "texts": ("text", "texts"), "pictures": ("pictures", "paths", "files")}  # fmt: skip
+
+
+def from_table(
+    path: Path, id_column: str | None = None, label: str | None = None, text: str | None = None,
+    images: Path | None = None,
+) -> Items:  # fmt: skip
+    """Items of a table: columns of numbers are the vector, the others are shown and can be filtered by."""
+    suffix = path.suffix.lower()
+    if not path.is_file():
+        raise FileNotFoundError(f"File {path} does not exist.")
+    if suffix == ".npz":
+        return _arrays(path, images)
+    if suffix in (".csv", ".tsv"):
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            lines = list(csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","))
+        columns: dict[str, list[Any]] = {name: [line[name] for line in lines] for name in (lines[0] if lines else {})}
+    elif suffix == ".parquet":
+        columns = optional("pyarrow.parquet", "parquet").read_table(path).to_pydict()
+    else:
+        raise ValueError(f"{path}: items come from .npz, .csv, .tsv, .parquet, or a folder of images.")
+    return _columns(path, columns, id_column, label, text, images)
+
+
+def _arrays(path: Path, images: Path | None) -> Items:
+    with np.load(path, allow_pickle=False) as found:
+        given = {kind: next((found[name] for name in names if name in found), None) for kind, names in _NAMES.items()}
+    vectors = given.pop("vectors")
+    if vectors is None or vectors.ndim != 2:
+        raise ValueError(f"{path}: expected an array X of shape (n, d); it may have y, ids, text and paths beside it.")
+    lists = {kind: None if values is None else [str(value) for value in values] for kind, values in given.items()}
+    return _made(path, vectors, lists, images)
+
+
+def _columns(
+    path: Path, columns: dict[str, list[Any]], id_column: str | None, label: str | None, text: str | None,
+    images: Path | None,
+) -> Items:  # fmt: skip
+    for wanted in (id_column, label, text):
+        if wanted is not None and wanted not in columns:
+            raise ValueError(f"{path} has no column {wanted!r}. Its columns: {', '.join(list(columns)[:20])}.")
+    if not columns or not next(iter(columns.values())):
+        raise ValueError(f"{path} contains no rows.")
+    special = {id_column, label, text, "picture" if images else None}
+    numbers, others = dict[str, Array](), dict[str, list[Any]]()
+    for name, values in columns.items():
+        if name not in special:
+            found = _numbers(values)
+            if found is None:
+                others[name] = values
+            else:
+                numbers[name] = found
+    if not numbers:
+        raise ValueError(f"{path} has no column of numbers, or of lists of numbers, to compare items by.")
+    vectors = np.concatenate(list(numbers.values()), axis=1)
+    rows = range(len(vectors))
+    payload = [{name: values[k] for name, values in others.items() if isinstance(values[k], str)} for k in rows]
+    lists = {"ids": id_column, "labels": label, "texts": text, "pictures": "picture" if images else None}
+    named = {
+        kind: None if name not in columns else [str(value) for value in columns[name]] for kind, name in lists.items()
+    }
+    return _made(path, vectors, named, images, payload)
+
+
+def _numbers(values: list[Any]) -> Array | None:
+    """A column as numbers, (n, width); None if some value is none."""
+    try:
+        found = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        return None
+    return found.reshape(len(values), -1)
+
+
+def _made(path: Path, vectors: Array, lists: dict[str, Any], images: Path | None, payload: Any = ()) -> Items:
+    vectors = np.asarray(vectors, np.float64)
+    if not np.isfinite(vectors).all():
+        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+        raise ValueError(f"{path}: row {row + 1} has a missing or infinite number. Fill it in, or leave the row out.")
+    ids = lists["ids"] or [str(k) for k in range(len(vectors))]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{path}: ids must be different, but some repeat.")
+    pictures = lists["pictures"]
+    if images is not None:
+        pictures = [f"file:{(images / name).resolve()}" for name in pictures or ids]
+    return Items(vectors, ids, lists["labels"], lists["texts"], pictures if images else None, list(payload))
+
+
+def from_images(folder: Path, encoder: Path | None = None) -> Items:
+    """Items of a folder of images: vectors of an encoder, or the pixels of small gray copies."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in KINDS and path.is_file())
+    if len(files) < 2:
+        raise ValueError(f"{folder} has {len(files)} images; a search needs at least two.")
+    if encoder is not None:
+        target = folder.with_suffix(".features.npz")
+        embed(folder, target, encoder=encoder, verbose=1)
+        return from_table(target, images=folder)
+    Image = optional("PIL.Image", "images")
+    rows = []
+    for path in files:
+        with Image.open(path) as picture:
+            rows.append(np.asarray(picture.convert("L").resize((SIDE, SIDE)), np.float64).ravel() / 255.0)
+    names = [str(path.relative_to(folder)) for path in files]
+    labels = [path.parent.name if path.parent != folder else path.stem for path in files]
+    return Items(np.stack(rows), names, labels, pictures=[f"file:{path.resolve()}" for path in files])

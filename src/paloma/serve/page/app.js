@@ -1,0 +1,214 @@
+// The page: one state, one function that draws each part of it.
+
+import * as api from "./api.js";
+import { card, quickly } from "./cards.js";
+import { chart } from "./chart.js";
+
+const at = (id) => document.getElementById(id);
+const view = { user: "", query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", before: null, last: null };
+
+function say(text, bad = false) {
+  at("status").textContent = text;
+  at("status").classList.toggle("bad", bad);
+}
+
+async function trying(work) {
+  try {
+    await work();
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+const query = () => (view.query.length === 1 ? { item: view.query[0].id } : { items: view.query.map((item) => item.id) });
+
+async function search(options = {}) {
+  if (!view.query.length) return;
+  const asked = { k: 24, user: view.user, metric: view.metric };
+  if (view.metric === "before" && view.before !== null) asked.seq = view.before;
+  const started = performance.now();
+  const found = await api.search(query(), asked);
+  const ranks = new Map(view.results.map((item, rank) => [item.id, rank]));
+  view.results = found.results.map((item, rank) => ({ ...item, moved: ranks.has(item.id) ? ranks.get(item.id) - rank : null }));
+  if (!options.quiet) say(`${view.results.length} nearest in ${Math.round(performance.now() - started)} ms, after ${found.seq} statements.`);
+  draw();
+}
+
+function draw() {
+  const showing = (part, items, small) => quickly(part, items.map((item, rank) => card(item, {
+    rank, small, mark: view.marks.get(item.id), selected: view.selected.has(item.id),
+  })));
+  at("results").classList.toggle("text", view.results.some((item) => !item.picture));
+  showing(at("query"), view.query, true);
+  showing(at("results"), view.results, false);
+  at("more").disabled = !view.selected.size;
+  at("undo").disabled = view.last === null;
+}
+
+async function begin(items) {
+  Object.assign(view, { query: items, results: [], marks: new Map(), selected: new Set(), metric: "now", before: null });
+  document.querySelector("input[name=metric][value=now]").checked = true;
+  await search();
+}
+
+async function mark(id, verdict) {
+  if (view.query.some((item) => item.id === id)) return;
+  const again = view.marks.get(id) === verdict;
+  if (again) return say("Marked already; press U to undo your last mark.");
+  const statement = { kind: "mark", user: view.user, ...query() };
+  statement[verdict === "right" ? "relevant" : "irrelevant"] = [id];
+  const done = await api.state(statement);
+  view.before = done.seq - 1;
+  view.last = done.seq;
+  view.marks.set(id, verdict);
+  view.metric = "now";
+  document.querySelector("input[name=metric][value=now]").checked = true;
+  await search({ quiet: true });
+  const now = view.results.findIndex((item) => item.id === id);
+  say(`Marked ${verdict}: it is ${now < 0 ? "no longer among the nearest" : `number ${now + 1}`} now. Undo with U.`);
+  await aside();
+}
+
+async function undo(what = { statement: view.last }) {
+  const gone = await api.undo({ user: view.user, ...what });
+  if (what.statement === view.last) view.last = null;
+  for (const [id, verdict] of view.marks) if (gone.items?.includes(id) && verdict) view.marks.delete(id);
+  say("Taken back, as if it had never been said.");
+  await search({ quiet: true });
+  await aside();
+}
+
+async function why(id) {
+  const found = await api.explain(query(), id, view.user);
+  const most = Math.max(...found.parts.map((part) => Math.abs(part.now)), 1e-12);
+  const rows = found.parts.map((part) => {
+    const row = document.createElement("div");
+    row.className = "bar";
+    const bar = document.createElement("div");
+    bar.style.width = `${(100 * Math.abs(part.now)) / most}%`;
+    bar.classList.toggle("less", part.now < part.start);
+    const name = document.createElement("span");
+    name.textContent = part.name;
+    name.title = part.name;
+    const value = document.createElement("span");
+    value.textContent = `${part.now.toPrecision(2)}`;
+    value.title = `without feedback ${part.start.toPrecision(2)}`;
+    row.append(name, bar, value);
+    return row;
+  });
+  const total = document.createElement("p");
+  total.className = "hint";
+  total.textContent = `Squared distance ${found.now.toPrecision(3)}, without feedback ${found.start.toPrecision(3)}. ` +
+    "Each bar is a feature's share; green bars shrank through feedback.";
+  at("why").replaceChildren(total, ...rows);
+  at("why-part").hidden = false;
+  at("why-part").scrollIntoView({ block: "nearest" });
+}
+
+async function aside() {
+  const [said, quality, people] = await Promise.all([api.history(""), api.quality(), api.users()]);
+  at("history").replaceChildren(...said.statements.map((entry) => {
+    const line = document.createElement("li");
+    line.value = entry.seq;
+    line.classList.toggle("undone", entry.undone);
+    line.textContent = `${entry.user || "everyone"}: ${entry.text}, ${new Date(entry.at * 1000).toLocaleTimeString()}`;
+    if (!entry.undone && entry.kind !== "undo") {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = "take back";
+      button.setAttribute("aria-label", `Take back statement ${entry.seq}`);
+      button.addEventListener("click", () => trying(() => undo({ statement: entry.seq })));
+      line.append(button);
+    }
+    return line;
+  }));
+  chart(at("chart"), quality);
+  at("quality-brief").textContent = quality.text;
+  const names = [...new Set([view.user, ...people.users])].sort();
+  at("user").replaceChildren(...names.map((name) => new Option(name || "everyone", name, false, name === view.user)));
+}
+
+async function another() {
+  const { items } = await api.sample();
+  await begin(items.slice(0, 1));
+}
+
+async function next() {
+  const found = await api.suggest(12, view.user);
+  if (!found.items.length) return say("Nothing to suggest yet.");
+  view.query = [found.query];
+  view.results = found.items;
+  view.marks = new Map();
+  say("Marks on these teach the search most. Which are like the one above?");
+  draw();
+}
+
+const actions = {
+  n: another,
+  s: next,
+  u: () => view.last !== null && undo(),
+  m: () => view.selected.size && begin([...view.results, ...view.query].filter((item) => view.selected.has(item.id))),
+};
+
+const onCard = {
+  r: (id) => mark(id, "right"),
+  w: (id) => mark(id, "wrong"),
+  y: why,
+  " ": (id) => {
+    if (!view.selected.delete(id)) view.selected.add(id);
+    draw();
+  },
+  enter: (id) => begin([...view.results, ...view.query].filter((item) => item.id === id).slice(0, 1)),
+};
+
+function step(card, by) {
+  const all = [...card.parentElement.children];
+  const across = getComputedStyle(card.parentElement).gridTemplateColumns.split(" ").length;
+  const move = { arrowright: 1, arrowleft: -1, arrowdown: across, arrowup: -across }[by];
+  all[Math.min(Math.max(all.indexOf(card) + move, 0), all.length - 1)].focus();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.target.matches("input, select, textarea")) return;
+  const name = event.key.toLowerCase();
+  const card = event.target.closest(".card");
+  if (card && name.startsWith("arrow")) step(card, name);
+  else if (card && onCard[name]) trying(() => onCard[name](card.dataset.id));
+  else if (actions[name] && !event.altKey) trying(() => actions[name]());
+  else return;
+  event.preventDefault();
+});
+
+document.addEventListener("click", (event) => {
+  const card = event.target.closest("#results .card");
+  if (card) trying(() => mark(card.dataset.id, event.altKey ? "wrong" : "right"));
+});
+
+for (const [id, name] of Object.entries({ another: "n", next: "s", undo: "u", more: "m" })) {
+  at(id).addEventListener("click", () => trying(() => actions[name]()));
+}
+for (const input of document.querySelectorAll("input[name=metric]")) {
+  input.addEventListener("change", () => trying(async () => {
+    view.metric = input.value;
+    await search();
+  }));
+}
+at("user").addEventListener("change", () => trying(async () => {
+  view.user = at("user").value;
+  view.last = null;
+  await search();
+}));
+at("new-user").addEventListener("click", () => trying(async () => {
+  const name = prompt("Name of the new person");
+  if (!name) return;
+  view.user = name;
+  await aside();
+  await search();
+}));
+
+trying(async () => {
+  const { text } = await api.about();
+  at("version").textContent = text;
+  await another();
+  await aside();
+});

@@ -1,0 +1,150 @@
+"""Tables as people have them: missing values, bad lines, compressed files, columns with other names, ids."""
+
+import gzip
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import paloma
+from helpers.cli import NAMES, X, Y, run
+from paloma.cli._columns import Batch
+from paloma.cli._writers import write
+from same import assert_same
+
+HOLES = ["a,b,c,d,label", *(f"{','.join(map(str, x))},{y}" for x, y in zip(X[:150].tolist(), Y[:150], strict=True))]
+HOLES[3] = "1.0,,2.0,0.5,red"
+HOLES[7] = "1.0,2.0,NA,?,blue"
+
+
+def test_missing_values_are_dropped_or_filled_in(tmp_path):
+    table, model = tmp_path / "holes.csv", tmp_path / "model.paloma"
+    table.write_text("\n".join(HOLES))
+    shown = run("fit", table, "-o", model, code=1).stderr
+    assert "row 3, column 'b': the value is missing; fit and update accept --missing drop or mean" in shown
+    shown = run("fit", table, "-o", model, "--missing", "drop").stderr
+    assert "148 rows, 4 features" in shown
+    assert "2 rows with missing values dropped" in shown
+    run("fit", table, "-o", model, "-q", "--missing", "mean")
+    made = paloma.load(model)
+    assert type(made[0]).__name__ == "FillMissing"
+    known = np.delete(X[:150], [2, 6], axis=0)
+    assert made[0].means_[1] == pytest.approx((known[:, 1].sum() + 2.0) / 149)
+    assert len(made[-1].labels_) == 150
+    assert len(run("predict", model, table).stdout.split()) == 150  # later tables may have holes too
+    assert run("fit", table, "-o", model, "--missing", "median", code=1).stderr.count(
+        "must be one of error, drop, mean"
+    )
+    stream = tmp_path / "stream.paloma"
+    run("update", stream, table, "-l", "ODML", "-q", "--missing", "mean")
+    run("update", stream, table, "-q")
+    assert paloma.load(stream)[-1].n_streamed_ == 300
+    run("fit", table, "-o", model, "-q", "--missing", "drop")
+    assert "belong to the model" in run("update", model, table, "--missing", "mean", code=1).stderr
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".feather", ".npz"])
+def test_missing_values_in_other_formats(suffix, tmp_path):
+    table, model = tmp_path / f"holes{suffix}", tmp_path / "model.paloma"
+    frame = pd.DataFrame(X[:150], columns=NAMES).assign(label=Y[:150])
+    frame.loc[4, "c"] = np.nan
+    if suffix == ".npz":
+        np.savez(table, X=frame[NAMES].to_numpy(), y=Y[:150])
+    elif suffix == ".jsonl":
+        frame.to_json(table, orient="records", lines=True)
+    else:
+        getattr(frame, f"to_{suffix[1:]}")(table)
+    run("fit", table, "-o", model, "-q", code=1)
+    assert "149 rows" in run("fit", table, "-o", model, "--missing", "drop").stderr
+    run("fit", table, "-o", model, "-q", "--missing", "mean")
+    assert paloma.load(model)[0].means_[2] == pytest.approx(np.nanmean(frame["c"]))
+
+
+def test_bad_lines_are_skipped_and_counted(tmp_path):
+    model, lines = tmp_path / "model.paloma", [line for k, line in enumerate(HOLES) if k not in (3, 7)]
+    lines[5], lines[9] = "1,2,3", "1,2,oops,4,red"
+    shown = run("update", model, "-l", "ODML", "--skip-errors", 2, input="\n".join(lines)).stderr
+    assert "2 invalid rows skipped" in shown
+    assert len(paloma.load(model)[-1].labels_) == 146
+    result = run("update", tmp_path / "other.paloma", "-l", "ODML", "--skip-errors", 1, input="\n".join(lines), code=1)
+    assert "row 9, column 'c': 'oops' is not a number" in result.stderr
+    objects = [json.dumps({"x": x, "label": y}) for x, y in zip(X[:40].tolist(), Y[:40].tolist(), strict=True)]
+    objects[11] = "{oops"
+    figures = run("update", tmp_path / "j.paloma", "-l", "ODML", "--skip-errors", 5, "--json", input="\n".join(objects))
+    assert json.loads(figures.stdout)["rows_skipped"] == 1
+    assert len(paloma.load(tmp_path / "j.paloma")[-1].labels_) == 39
+
+
+def test_columns_that_are_meant_are_named(tmp_path):
+    table, model = tmp_path / "wide.csv", tmp_path / "model.paloma"
+    names = [f"x{k}" for k in range(20)]
+    rng = np.random.default_rng(0)
+    rows = [",".join(map(str, rng.normal(size=20).round(2))) + f",{'ab'[k % 2]},{k}" for k in range(30)]
+    table.write_text("\n".join([",".join([*names, "Letter", "item_id"]), *rows]))
+    shown = run("fit", table, "-o", model, "--label", "letter", code=1).stderr
+    assert "there is no label column 'letter'. Did you mean 'Letter'?" in shown
+    assert "'x0', 'x1'" in shown
+    assert "'x18', 'x19', 'Letter', 'item_id' (22 in total)" in shown
+    shown = run("fit", table, "-o", model, "--label", "Letter").stderr
+    assert "30 rows, 21 features (x0, x1, x2, ..., x19, item_id); 2 classes in 'Letter'" in shown
+    assert "'item_id' is another whole number in every row: if it is an id, leave it out with --drop item_id" in shown
+    assert "item_id" not in run("fit", table, "-o", model, "--label", "Letter", "--drop", "item_id").stderr
+
+
+def test_compressed_and_feather_tables_and_sparse_rows_are_read(tmp_path, files):
+    train_file, _, model = files
+    packed = tmp_path / "train.csv.gz"
+    packed.write_bytes(gzip.compress(train_file.read_bytes()))
+    run("fit", packed, "-o", model, "-q")
+    from_csv = paloma.load(model)
+    frame = pd.DataFrame(X[:200], columns=NAMES).assign(label=Y[:200])
+    frame.to_feather(tmp_path / "train.feather")
+    run("fit", tmp_path / "train.feather", "-o", model, "-q")
+    assert_same(paloma.load(model)[-1].metric_, from_csv[-1].metric_)
+    write(Batch(X[:200], (Y[:200] == "red").astype(int), NAMES), tmp_path / "train.svm", "label")
+    run("fit", tmp_path / "train.svm", "-o", model, "-q")  # LODML takes dense rows, so they are made dense
+    assert len(run("predict", model, tmp_path / "train.svm").stdout.split()) == 200
+    (tmp_path / "train.npz.gz").write_bytes(b"")
+    assert "unknown file format" in run("fit", tmp_path / "train.npz.gz", "-o", model, code=1).stderr
+
+
+def test_sparse_rows_too_large_to_be_dense_name_the_way_out(tmp_path):
+    table = tmp_path / "wide.svm"
+    table.write_text("\n".join(f"{k % 2} {10_000_000 + k}:1" for k in range(40)))
+    shown = run("fit", table, "-o", tmp_path / "m.paloma", code=1).stderr
+    assert "sparse features are too large for this learner. Use --learner L2ODML" in shown
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_ids_of_an_index_come_from_a_column(suffix, tmp_path, files):
+    train_file, _, model = files
+    run("fit", train_file, "-o", model, "-q")
+    table, index = tmp_path / f"items{suffix}", tmp_path / "items.index"
+    frame = pd.DataFrame(X[200:], columns=NAMES).assign(label=Y[200:], key=[f"item {k}" for k in range(100)])
+    if suffix == ".jsonl":
+        frame.to_json(table, orient="records", lines=True)
+    else:
+        getattr(frame, f"to_{suffix[1:]}")(table, index=False)
+    run("index", model, table, "-o", index, "--id", "key")
+    built = paloma.load(index)
+    assert built.ids[:2].tolist() == ["item 0", "item 1"]
+    found = json.loads(run("search", index, ",".join(map(str, X[203])), "-k", 1, "--json").stdout)
+    assert found["neighbors"][0]["row"] == "item 3"
+    assert "Did you mean 'key'?" in run("index", model, table, "-o", index, "--id", "Key", code=1).stderr
+    shown = run("search", index, "1,2,3", code=1).stderr
+    assert "DATA is a row of 3 numbers; the model takes 4 (a, b, c, d)." in shown
+    whole = tmp_path / "whole.csv"
+    frame.assign(key=range(500, 600)).to_csv(whole, index=False)
+    run("index", model, whole, "-o", index, "--id", "key")
+    assert paloma.load(index).ids[0] == 500
+
+
+def test_reading_a_long_table_says_how_far_it_is(files, monkeypatch):
+    train_file, _, model = files
+    monkeypatch.setattr("paloma.cli._formats.PATIENCE", 0.0)
+    monkeypatch.setattr("paloma.cli._formats.MANY", 10)
+    shown = run("fit", train_file, "-o", model).stderr
+    assert f"reading {train_file}: 200 rows in 0 s" in shown
+    assert "learns it in one pass while it is read" in shown
+    assert "reading" not in run("fit", train_file, "-o", model, "-q").stderr

@@ -1,0 +1,572 @@
+"""The service: everything acknowledged is kept, everything else is refused."""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from helpers.asgi import Client
+
+apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
+pytest.importorskip("fastapi", reason="needs paloma[serve]")
+
+from paloma.exceptions import ServiceError  # noqa: E402
+from paloma.serve import Items, answer, digits, from_images, from_table, serve  # noqa: E402
+from paloma.serve._app import application  # noqa: E402
+from paloma.serve._engine import Engine  # noqa: E402
+from paloma.serve._journal import Conflict, Journal, Unsaved  # noqa: E402
+from paloma.serve._safety import Keys, Rate, Safety  # noqa: E402
+
+SECRET = {scope: f"{scope}-0123456789abcdef" for scope in ("read", "feedback", "admin")}
+
+
+@pytest.fixture(scope="module")
+def some():
+    """300 digits."""
+    all_items = digits()
+    return Items(
+        all_items.vectors[:300], all_items.ids[:300], all_items.labels[:300], pictures=all_items.pictures[:300]
+    )
+
+
+class Service:
+    """An engine, its application, and a client for each scope."""
+
+    def __init__(self, folder: Path, items: Items | None = None, **options):
+        self.engine = Engine(folder, items, **options)
+        self.keys = Keys()
+        for scope, token in SECRET.items():
+            self.keys.add(token, scope)
+        app = application(self.engine, self.keys, metrics=True)
+        self.app = Safety(app, self.keys, frozenset({"localhost", "127.0.0.1"}), Rate(1e9, 1e9))
+        self.clients = {scope: Client(self.app, authorization=f"Bearer {token}") for scope, token in SECRET.items()}
+        self.nobody = Client(self.app)
+        self.admin = self.clients["admin"]
+
+    def close(self):
+        self.engine.close()
+        for client in (*self.clients.values(), self.nobody):
+            client.close()
+
+    def say(self, number: int, **body):
+        return self.admin.ask("POST", "/api/v1/statements", {"key": f"key-{number:08d}", **body})
+
+    def near(self, item="digit-0005", user="", k=10, after=0, **more):
+        asked = {"item": item, "k": k, "user": user, "after": after, **more}
+        status, found = self.admin.ask("POST", "/api/v1/search", asked)
+        assert status == 200, found
+        return [each["id"] for each in found["results"]]
+
+    def matrix(self, user=None):
+        return self.engine._served._searching().metric_matrix(user)
+
+
+@pytest.fixture
+def service(tmp_path, some):
+    service = Service(tmp_path / "served", some)
+    yield service
+    service.close()
+
+
+def feedback_round(service, number, query, user="anna"):
+    """Marks of one query's results, as somebody who knows the digits would give them."""
+    y = load_digits().target
+    near = service.near(f"digit-{query:04d}", user)
+    right = [id for id in near if y[int(id[-4:])] == y[query]]
+    body = {"kind": "mark", "item": f"digit-{query:04d}", "user": user, "relevant": right}
+    status, told = service.say(number, **body, irrelevant=[id for id in near if id not in right])
+    assert status == 201, told
+    return told["seq"]
+
+
+# -- the journal -------------------------------------------------------------------------------------------------------
+
+
+def test_journal_keeps_order_keys_and_content(tmp_path):
+    journal = Journal(tmp_path / "j.sqlite")
+    entries = [journal.append(f"k{k}", "anna", {"kind": "mark", "n": k}, b"x" * k) for k in range(50)]
+    assert [future.result().seq for future in entries] == list(range(1, 51))
+    again = journal.append("k7", "anna", {"kind": "mark", "n": 7}, b"x" * 7).result()
+    assert again == entries[7].result()
+    with pytest.raises(Conflict, match="used before"):
+        journal.append("k7", "anna", {"kind": "mark", "n": 8}, b"x" * 7).result()
+    journal.close()
+    with_more = Journal(tmp_path / "j.sqlite")
+    assert [entry.body["n"] for entry in with_more.after(0)] == list(range(50))
+    assert with_more.append("k99", "", {"kind": "mark"}).result().seq == 51
+    assert [entry.seq for entry in with_more.before(50, 3)] == [49, 48, 47]
+    with_more.close()
+
+
+class FailingFile(apsw.VFSFile):
+    """A file whose writes fail once the budget of its file system is spent."""
+
+    def __init__(self, system, name, flags):
+        super().__init__(system.base_name, name, flags)
+        self.system = system
+
+    def xWrite(self, data, offset):
+        self.system.spend()
+        return super().xWrite(data, offset)
+
+    def xSync(self, flags):
+        self.system.spend()
+        return super().xSync(flags)
+
+
+class FailingSystem(apsw.VFS):
+    """A file system that is full, or broken, after so many writes, for so many more."""
+
+    def __init__(self, name, error):
+        self.base_name, self.left, self.failures, self.error = "", None, 0, error
+        super().__init__(name, self.base_name)
+
+    def spend(self):
+        if self.left is None:
+            return
+        self.left -= 1
+        if -self.failures <= self.left < 0:
+            raise self.error
+
+    def xOpen(self, name, flags):
+        return FailingFile(self, name, flags)
+
+
+@pytest.mark.parametrize("error", [apsw.FullError("disk full"), apsw.IOError("broken")])
+def test_nothing_acknowledged_is_lost_when_the_disk_fails(tmp_path, error):
+    system = FailingSystem(f"failing-{type(error).__name__}", error)
+    told, refused = [], 0
+    for at in range(0, 60, 3):
+        path = tmp_path / f"{at}.sqlite"
+        journal = Journal(path, vfs=system.base_name or f"failing-{type(error).__name__}")
+        system.left, system.failures = at, 4
+        kept = []
+        for k in range(12):
+            try:
+                kept.append(journal.append(f"key-{k}", "", {"kind": "mark", "n": k}).result().key)
+            except Unsaved:
+                refused += 1
+        system.left = None
+        assert journal.append("last", "", {"kind": "mark"}).result()  # it goes on once the disk does
+        journal.close()
+        found = [entry.key for entry in Journal(path).after(0)]
+        assert set(kept) <= set(found)
+        assert len(found) == len(set(found))
+        told += kept
+    assert told
+    assert refused
+
+
+def test_an_unsafe_sqlite_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.45.1")
+    with pytest.raises(ServiceError, match="can lose committed data"):
+        Journal(tmp_path / "j.sqlite")
+
+
+# -- learning ----------------------------------------------------------------------------------------------------------
+
+
+def test_marks_move_the_ranking_and_undo_brings_it_back_to_the_bit(service):
+    service.near()
+    before, ranking = service.matrix("anna"), service.near(user="anna", k=30)
+    seqs = [feedback_round(service, k, k) for k in range(12)]
+    service.near(after=seqs[-1])
+    assert not np.array_equal(service.matrix("anna"), before)
+    status, told = service.admin.ask("POST", "/api/v1/undo", {"key": "undo-0000001", "of_user": "anna"})
+    assert status == 201
+    assert service.near(user="anna", k=30, after=told["seq"]) == ranking
+    assert np.array_equal(service.matrix("anna"), before)
+
+
+def test_a_restart_replays_to_the_bit(tmp_path, some):
+    first = Service(tmp_path / "s", some)
+    seqs = [feedback_round(first, k, k, user) for k, user in enumerate(["anna", "ben"] * 6)]
+    first.admin.ask("POST", "/api/v1/undo", {"key": "undo-0000001", "statement": seqs[3]})
+    told, last = first.near(user="ben", after=seqs[-1]), first.admin.ask("GET", "/api/v1/health")[1]["acknowledged"]
+    first.near(after=last)
+    matrices = [first.matrix(user) for user in (None, "anna", "ben")]
+    first.close()
+    second = Service(tmp_path / "s")
+    assert second.engine.seq == last
+    assert second.near(user="ben") == told
+    for user, matrix in zip((None, "anna", "ben"), matrices, strict=True):
+        assert np.array_equal(second.matrix(user), matrix)
+    status, lines = second.admin.ask("GET", "/api/v1/statements?limit=100")
+    assert status == 200
+    assert [line["undone"] for line in lines["statements"] if line["seq"] == seqs[3]] == [True]
+    second.close()
+
+
+def test_a_repeated_key_gives_the_first_answer(service):
+    body = {"kind": "mark", "item": "digit-0001", "relevant": ["digit-0011"], "irrelevant": ["digit-0002"]}
+    first, again = service.say(1, **body), service.say(1, **body)
+    assert first == again
+    assert service.say(1, **{**body, "relevant": ["digit-0021"]})[0] == 409
+    assert service.engine._journal.last == first[1]["seq"]
+
+
+def test_items_come_and_go(service):
+    new = {"id": "mine", "vector": load_digits().data[5].tolist(), "label": "5", "payload": {"color": "red"}}
+    status, told = service.admin.ask("POST", "/api/v1/items", {"key": "add-000001", "items": [new]})
+    assert status == 201
+    assert service.near(after=told["seq"])[0] == "mine"
+    assert service.near(where={"color": "red"}) == ["mine"]
+    assert service.admin.ask("POST", "/api/v1/items", {"key": "add-000002", "items": [new]})[0] == 422
+    gone = service.admin.ask("POST", "/api/v1/items/remove", {"key": "rem-000001", "ids": ["mine"]})[1]["seq"]
+    assert "mine" not in service.near(after=gone, k=200)
+    assert service.admin.ask("GET", "/api/v1/items/mine")[0] == 404
+
+
+def test_every_kind_of_statement_explain_suggest_compare_and_quality(service):
+    said = [
+        {"kind": "compare", "item": "digit-0001", "nearer": "digit-0011", "farther": "digit-0002"},
+        {"kind": "together", "items": ["digit-0001", "digit-0011", "digit-0021"]},
+        {"kind": "label", "items": ["digit-0000", "digit-0010", "digit-0001"], "labels": ["0", "0", "1"]},
+        {"kind": "mark", "vector": load_digits().data[3].tolist(), "relevant": ["digit-0013"]},
+    ]
+    for k, body in enumerate(said):
+        status, told = service.say(k, **body)
+        assert status == 201, told
+    ask = service.admin.ask
+    found = ask("POST", "/api/v1/explain", {"item": "digit-0001", "other": "digit-0011", "after": told["seq"]})[1]
+    assert 0 < len(found["parts"]) <= 12
+    assert found["now"] > 0
+    rankings = ask("POST", "/api/v1/compare", {"item": "digit-0001", "k": 5})[1]
+    assert all(len(rankings[name]) == 5 for name in ("start", "before", "now"))
+    asked = ask("GET", "/api/v1/suggest?n=6")[1]
+    assert 1 <= len(asked["items"]) <= 6
+    assert "statements" in ask("GET", "/api/v1/quality")[1]["text"]
+    assert ask("GET", "/api/v1/users")[1]["users"] == [""]
+    assert b"paloma_statements_total 4" in ask("GET", "/api/v1/metrics")[1]
+    assert len(ask("GET", "/api/v1/items?limit=2")[1]["items"]) == 2
+    status, model = ask("GET", "/api/v1/models/download")
+    assert status == 200
+    assert len(model) > 1000
+
+
+def test_several_items_are_searched_for_together(service):
+    status, found = service.admin.ask("POST", "/api/v1/search", {"items": ["digit-0000", "digit-0010"], "k": 5})
+    assert status == 200
+    assert not {"digit-0000", "digit-0010"} & {each["id"] for each in found["results"]}
+
+
+def test_readers_see_what_they_were_told(service):
+    """A client that names its last statement never reads an older model, however fast it asks."""
+    for k in range(20):
+        told = service.say(k, kind="compare", item="digit-0001", nearer="digit-0011", farther="digit-0002")[1]
+        status, found = service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001", "after": told["seq"]})
+        assert status == 200
+        assert found["seq"] >= told["seq"]
+    assert service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001", "after": 10**6})[0] == 503
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+MARK = {"kind": "mark", "item": "digit-0001", "relevant": ["digit-0011"]}
+BAD = [
+    ("/search", b'{"item": "digit-0001", "k": NaN}'),
+    ("/search", b'{"vector": [1e999]}'),
+    ("/search", b'{"vector": [Infinity]}'),
+    ("/search", json.dumps({"vector": [0.0] * 63}).encode()),
+    ("/search", b"{}"),
+    ("/search", b'{"item": "digit-0001", "items": ["digit-0002"]}'),
+    ("/search", b'{"item": "digit-0001", "k": 0}'),
+    ("/search", b'{"item": "digit-0001", "k": true}'),
+    ("/search", b'{"item": "digit-0001", "unknown": 1}'),
+    ("/search", b"[]"),
+    ("/search", b"{"),
+    ("/search", b"\xff\xfe"),
+    ("/search", b'{"item": "' + b"[" * 5000 + b'"}'),
+    ("/search", b"[" * 100_000),
+    ("/statements", json.dumps(MARK).encode()),
+    ("/statements", json.dumps({"key": "short", **MARK}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", "kind": "mark", "item": "digit-0001"}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "relevant": ["digit-0001"]}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "irrelevant": ["digit-0011"]}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "kind": "shout"}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", "kind": "compare", "item": "digit-0001"}).encode()),
+    ("/undo", json.dumps({"key": "key-00000001"}).encode()),
+    ("/items", json.dumps({"key": "key-00000001", "items": [{"id": "a", "vector": [1.0]}]}).encode()),
+]
+
+
+@pytest.mark.parametrize(("path", "raw"), BAD)
+def test_bad_bodies_are_refused_and_change_nothing(service, path, raw):
+    last = service.engine._journal.last
+    status, told = service.admin.ask("POST", f"/api/v1{path}", raw=raw)
+    assert status in (400, 422), told
+    assert told["error"]
+    assert service.engine._journal.last == last
+
+
+def test_unknown_items_and_statements_are_not_found(service):
+    assert service.admin.ask("POST", "/api/v1/search", {"item": "nobody"})[0] == 404
+    assert service.say(1, **{**MARK, "item": "nobody"})[0] == 404
+    assert service.admin.ask("POST", "/api/v1/undo", {"key": "key-00000001", "statement": 999})[0] == 404
+
+
+def test_bodies_are_bounded_by_counting(service):
+    large = b'{"item": "' + b"x" * (1 << 20) + b'"}'
+    assert service.admin.ask("POST", "/api/v1/search", raw=large)[0] == 413
+    assert service.admin.ask("POST", "/api/v1/search", raw=large, content_length="10")[0] == 413
+
+
+def routes(service):
+    """(method, path) of every documented route."""
+    schema = service.admin.ask("GET", "/api/v1/openapi.json")[1]
+    return [(method.upper(), path) for path, methods in schema["paths"].items() for method in methods]
+
+
+FEEDBACK = {"/api/v1/statements", "/api/v1/statements/batch", "/api/v1/undo"}
+ADMIN = {
+    "/api/v1/items",
+    "/api/v1/items/remove",
+    "/api/v1/models/rollback",
+    "/api/v1/models/download",
+    "/api/v1/metrics",
+}
+
+
+def scope_of(method, path):
+    if path == "/api/v1/health":
+        return None
+    if path in FEEDBACK and method == "POST":
+        return "feedback"
+    return "admin" if path in ADMIN and (method == "POST" or not path.endswith("items")) else "read"
+
+
+def test_every_route_asks_for_its_scope(service):
+    order = ["read", "feedback", "admin"]
+    found = routes(service)
+    assert len(found) >= 18
+    for method, path in found:
+        target, needed = path.replace("{id}", "digit-0001"), scope_of(method, path)
+        assert service.nobody.ask(method, target)[0] == (200 if needed is None else 401), (method, path)
+        wrong = service.nobody.ask(method, target, authorization="Bearer not-a-token-of-this-one")[0]
+        assert wrong == (200 if needed is None else 401), (method, path)
+        for scope, client in service.clients.items():
+            status = client.ask(method, target)[0]
+            allowed = needed is None or order.index(scope) >= order.index(needed)
+            assert (status not in (401, 403)) if allowed else status == 403, (method, path, scope, status)
+
+
+TRAVERSAL = [
+    prefix + middle + suffix
+    for prefix in ("", "/", "..", "./", "page/", "....//")
+    for middle in ("../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "..\\..\\x", "\0",
+                   "/etc/passwd",                    "journal.sqlite", "..;/x", "%252e%252e%252fx", "C:\\x", "file:///etc/passwd")
+    for suffix in ("", ".png", "/picture")
+]  # fmt: skip
+
+
+def test_ids_never_become_paths(service):
+    assert len(TRAVERSAL) >= 190
+    for text in TRAVERSAL:
+        for path in (f"/page/{text}", f"/api/v1/items/{text}/picture", f"/{text}"):
+            status, body, _ = service.admin.answer("GET", path)
+            assert status in (404, 405), (path, status)
+            assert b"root:" not in body
+
+
+@pytest.mark.parametrize(
+    "host", ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]", "0.0.0.0"]
+)
+def test_other_hosts_are_refused(service, host):
+    assert service.admin.ask("GET", "/api/v1/health", host=host)[0] == 421
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8321"])
+def test_own_hosts_are_answered(service, host):
+    assert service.admin.ask("GET", "/api/v1/health", host=host)[0] == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["null", "http://evil.example", "https://localhost.evil.example", "http://localhost:1", "file://", ""]
+)
+def test_changes_from_other_origins_are_refused(service, origin):
+    status = service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001"}, origin=origin)[0]
+    assert status == 403
+    assert service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001"}, origin="http://localhost")[0] == 200
+
+
+def test_changes_must_be_json(service):
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        assert service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001"}, content_type=kind)[0] == 415
+    assert service.admin.ask("PUT", "/api/v1/search", {})[0] == 405
+
+
+def test_headers_forbid_other_origins_and_inline_scripts(service):
+    for path in ("/", "/page/app.js", "/api/v1/version", "/nowhere"):
+        _, _, headers = service.admin.answer("GET", path)
+        assert headers["content-security-policy"].startswith("default-src 'self'")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert not any(name.startswith("access-control") for name in headers)
+    page = service.admin.answer("GET", "/")[1].decode()
+    assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=|https?://", page)
+
+
+def test_a_login_is_good_once(service):
+    token = service.keys.login()
+    status, _, headers = service.nobody.answer("GET", f"/login?token={token}")
+    assert status == 303
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert service.nobody.ask("GET", "/api/v1/version", cookie=cookie.partition(";")[0])[0] == 200
+    assert service.nobody.ask("GET", f"/login?token={token}")[0] == 401
+
+
+def test_too_many_requests_are_told_when_to_come_back(tmp_path, some):
+    engine = Engine(tmp_path / "s", some)
+    keys = Keys()
+    client = Client(Safety(application(engine, keys), keys, frozenset({"localhost"}), Rate(1.0, 5)))
+    found = [client.answer("GET", "/api/v1/health") for _ in range(7)]
+    assert [status for status, _, _ in found] == [200] * 5 + [429] * 2
+    assert int(found[-1][2]["retry-after"]) >= 1
+    engine.close()
+    client.close()
+
+
+def test_a_folder_is_served_once_and_other_addresses_need_a_token(tmp_path, some):
+    service = Service(tmp_path / "s", some)
+    with pytest.raises(ServiceError, match="served already"):
+        Engine(tmp_path / "s")
+    service.close()
+    with pytest.raises(ServiceError, match="needs a token"):
+        serve(tmp_path / "t", some, host="0.0.0.0")
+    with pytest.raises(ValueError, match="at least 16 bytes"):
+        serve(tmp_path / "t", some, host="0.0.0.0", tokens={"short": "admin"})
+
+
+def test_search_goes_on_while_the_disk_is_full(tmp_path, some):
+    system = FailingSystem("failing-full", apsw.FullError("disk full"))
+    service = Service(tmp_path / "s", some, vfs="failing-full")
+    near = service.near()
+    system.left, system.failures = 0, 10**9
+    assert service.say(1, **MARK)[0] == 503
+    assert service.near() == near
+    assert service.nobody.ask("GET", "/api/v1/health")[0] == 503
+    system.left = None
+    status, told = service.say(1, **MARK)
+    assert status == 201
+    assert service.near(after=told["seq"])
+    assert service.nobody.ask("GET", "/api/v1/health")[0] == 200
+    service.close()
+
+
+# -- sources and one request -------------------------------------------------------------------------------------------
+
+
+def test_tables_arrays_and_folders_become_items(tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("name,a,b,kind,note\nx,1,2,red,hello\ny,3,4,blue,there\n")
+    items = from_table(table, "name", "kind", "note")
+    assert items.ids == ["x", "y"]
+    assert items.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert items.labels == ["red", "blue"]
+    np.savez(tmp_path / "t.npz", X=np.eye(3), y=[1, 2, 3])
+    assert from_table(tmp_path / "t.npz").labels == ["1", "2", "3"]
+    Image = pytest.importorskip("PIL.Image")
+    (tmp_path / "p" / "cats").mkdir(parents=True)
+    for k in range(3):
+        Image.new("L", (20, 30), 80 * k).save(tmp_path / "p" / "cats" / f"{k}.png")
+    assert from_images(tmp_path / "p").labels == ["cats"] * 3
+    with pytest.raises(ValueError, match="no column 'nome'"):
+        from_table(table, "nome")
+
+
+def test_one_request_without_a_server(tmp_path, some):
+    status, body = answer(tmp_path / "s", "/api/v1/items?limit=1", some)
+    assert status == 200
+    assert json.loads(body)["items"][0]["id"] == "digit-0000"
+    assert answer(tmp_path / "s", "/api/v1/nowhere")[0] == 404
+
+
+def test_the_real_server_on_loopback(tmp_path, some):
+    """A socket, a login, a page, a statement; and only loopback listens."""
+    import http.client
+
+    address: list[str] = []
+    started = threading.Event()
+
+    def ready(found: str) -> None:
+        address.append(found)
+        started.set()
+
+    thread = threading.Thread(
+        target=serve, args=(tmp_path / "s", some), kwargs={"port": 0, "ready": ready}, daemon=True
+    )
+    thread.start()
+    assert started.wait(60)
+    host, _, path = address[0].removeprefix("http://").partition("/")
+    assert host.startswith("127.0.0.1:")
+    connection = http.client.HTTPConnection(host, timeout=60)
+    connection.request("GET", f"/{path}")
+    answered = connection.getresponse()
+    answered.read()
+    cookie = answered.getheader("set-cookie").partition(";")[0]
+    body = json.dumps({"key": "key-00000001", **MARK})
+    connection.request("POST", "/api/v1/statements", body, {"content-type": "application/json", "cookie": cookie})
+    answered = connection.getresponse()
+    assert answered.status == 201
+    assert json.loads(answered.read())["seq"] == 2
+    connection.close()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from paloma.serve._journal import Journal
+journal = Journal(sys.argv[1])
+print("ready", flush=True)
+for line in sys.stdin:
+    keys = line.split()
+    for future in [journal.append(key, "", {"kind": "mark", "key": key}) for key in keys]:
+        print(future.result().key, flush=True)
+"""
+
+
+def kills(folder: Path, n: int, seed: int) -> tuple[int, int]:
+    """Kill -9 a process that writes, n times at random; (acknowledged, found) after checking them."""
+    rng, acknowledged = np.random.default_rng(seed), []
+    path, number = folder / "j.sqlite", 0
+    for _ in range(n):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as child:
+            assert child.stdout.readline() == "ready\n"
+            reader = threading.Thread(target=lambda out=child.stdout: acknowledged.extend(line.strip() for line in out))
+            reader.start()
+            stop = time.monotonic() + rng.uniform(0.0, 0.05)
+            while time.monotonic() < stop:
+                keys = [f"key-{number + k:09d}" for k in range(8)]
+                number += 8
+                child.stdin.write(" ".join(keys) + "\n")
+                child.stdin.flush()
+            child.kill()
+            reader.join()
+    journal = Journal(path)
+    found = [entry.key for entry in journal.after(0)]
+    journal.close()
+    assert len(found) == len(set(found))
+    assert set(acknowledged) <= set(found)
+    assert [entry for entry in found if entry in set(acknowledged)] == [*dict.fromkeys(acknowledged)]
+    return len(acknowledged), len(found)
+
+
+def test_20_kills_lose_nothing_that_was_acknowledged(tmp_path):
+    acknowledged, found = kills(tmp_path, 20, 0)
+    assert found >= acknowledged > 0
+
+
+@pytest.mark.long
+def test_200_kills_lose_nothing_that_was_acknowledged(tmp_path):
+    acknowledged, found = kills(tmp_path, 200, 1)
+    assert found >= acknowledged > 0
