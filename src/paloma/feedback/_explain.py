@@ -11,11 +11,14 @@ from .._typing import Array
 class Explanation:
     """One squared distance with and without feedback; two random rows have 1 on average under both.
 
+    Attributes
+    ----------
     now, before : the squared distance as it is published, and without feedback.
     features, features_before : (d,) shares of the features; they sum to `now` and `before`. One may be negative, if
         features are correlated in the metric.
     weights : (r,) what feedback multiplies squared differences by, along each of the directions that it changed most.
-    directions : (r, d), of length 1. along : (r,) share of each of them in `now`.
+    directions : (r, d), of length 1.
+    along : (r,) share of each of them in `now`.
     """
 
     now: float
