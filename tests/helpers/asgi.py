@@ -40,9 +40,12 @@ class Client:
             "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
         }  # fmt: skip
         found: dict[str, Any] = {"body": b""}
+        body = [{"type": "http.request", "body": data, "more_body": False}]
 
         async def receive() -> dict[str, Any]:
-            return {"type": "http.request", "body": data, "more_body": False}
+            if body:
+                return body.pop()
+            return await asyncio.Event().wait()  # the client stays
 
         async def send(message: Any) -> None:
             if message["type"] == "http.response.start":

@@ -114,9 +114,13 @@ async def _asked(app: Any, path: str, credentials: str) -> tuple[int, bytes]:
              "headers": [(b"host", b"localhost"), (b"authorization", credentials.encode())],
              "client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0)}  # fmt: skip
     parts: dict[str, Any] = {"status": 500, "body": b""}
+    body: list[dict[str, Any]] = [{"type": "http.request", "body": b"", "more_body": False}]
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        if body:
+            return body.pop()
+        await asyncio.Event().wait()  # the caller stays until it is answered
+        return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":
