@@ -6,7 +6,8 @@ import pytest
 
 collect_ignore = ["docs/conf.py"]
 if find_spec("torch") is None:  # too large for the extra dev
-    collect_ignore.append("src/paloma/export/_torch.py")
+    collect_ignore += ["src/paloma/export/_torch.py", "src/paloma/_device.py", "src/paloma/_search/device.py"]
+    collect_ignore_glob = ["src/paloma/_spaces/device/*"]
 
 
 def pytest_collection_modifyitems(items):

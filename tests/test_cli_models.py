@@ -181,8 +181,8 @@ def test_sparse_rows(tmp_path):
     write(Batch(rows[250:], numbers[250:]), test, "label")
     run("fit", train, "-o", model, "-l", "LOSL", "-q")
     assert run("predict", model, test).stdout.split() == paloma.load(model).predict(rows[250:]).astype(str).tolist()
-    result = run("fit", train, "-o", model, "-l", "LODML", code=1)
-    assert "LODML does not take sparse input" in result.stderr
+    run("fit", train, "-o", model, "-l", "LODML", "-q")  # few enough to be made dense
+    assert len(run("predict", model, test).stdout.split()) == len(rows) - 250
 
 
 def test_a_model_fitted_in_python_on_a_frame(files):
@@ -210,8 +210,8 @@ def test_a_model_fitted_in_python_on_a_frame(files):
 def test_wrong_options_of_fit(arguments, message, files):
     train, _, model = files
     result = run("fit", train, "-o", model, *arguments, code=1)
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert message in result.stderr.splitlines()[-1]
+    assert result.stderr.count("error") == 1
     assert not model.exists()
 
 

@@ -344,7 +344,7 @@ def test_labels_that_are_no_classes_are_told():
 def test_too_many_features_name_the_way_out():
     rows = np.zeros((4, 60_000))
     for kind in (paloma.LODML, paloma.OASIS, paloma.SLMOML):
-        with pytest.raises(ValueError, match=r"60,000 features need matrices of 27 GiB.* Use L2ODML"):
+        with pytest.raises(ValueError, match=r"60,000 features need matrices of 13 GiB.* Use L2ODML"):
             kind().fit(rows, [0, 0, 1, 1])
 
 

@@ -102,14 +102,14 @@ def test_held_out_anchors_are_never_learned(in_blocks, monkeypatch):
         return learn(self, stream, *arguments)
 
     monkeypatch.setattr(paloma._training.trainer.Trainer, "_learn", spy)
-    paloma.LODML(random_state=0, early_stopping=True, validation_fraction=0.5, n_epochs=2).fit(X, Y)
+    paloma.LODML(random_state=0, early_stopping=True, validation_fraction=0.5, n_epochs=2, guard=False).fit(X, Y)
     anchors = len(np.unique(np.concatenate(learned), axis=0))
     assert anchors < N - 100
 
 
 def test_no_triplets_in_blocks_is_no_error(in_blocks):
     far = X + 1000.0 * Y[:, None]
-    model = paloma.LODML(random_state=0).fit(far, Y)
+    model = paloma.LODML(random_state=0, least_impostors=0, scale="scalar").fit(far, Y)
     assert model.mined_["triplets"] == model.n_triplets_ == 0
 
 
@@ -124,7 +124,7 @@ def test_a_memory_map_is_not_copied(in_blocks, tmp_path):
     np.save(tmp_path / "rows.npy", rows)
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
     labels = np.tile(Y, 24)
-    learner = paloma.LODML(n_epochs=1, n_impostors=2, random_state=0)
+    learner = paloma.LODML(n_epochs=1, n_impostors=2, guard=False, random_state=0)
     learner.fit(mapped[:N], labels[:N])
     tracemalloc.start()
     learner.fit(mapped, labels)

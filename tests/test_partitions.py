@@ -116,7 +116,7 @@ def nan_in(rows):
 
 
 BAD = {
-    "NaN": (lambda: with_one_changed(17, nan_in), Y, r"Partition 17: Input X contains NaN"),
+    "NaN": (lambda: with_one_changed(17, nan_in), Y, r"Partition 17: LODML: Input X contains NaN"),
     "features": (
         lambda: with_one_changed(4, lambda x: x[:, :60]),
         Y,

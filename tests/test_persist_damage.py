@@ -32,7 +32,7 @@ def files():
 def without_waiting(monkeypatch):
     """For the disk, and for a list of all libraries."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
-    monkeypatch.setattr(_about, "threadpool_info", list)
+    monkeypatch.setattr(_about, "environment", dict)
 
 
 def peak_of(function):

@@ -109,7 +109,7 @@ def test_read_outs_between_triplets_equal_those_of_a_copy(options):
 
 def test_small_moves_solve_no_eigenproblem(monkeypatch):
     X, y = data()
-    learner = paloma.LODML(random_state=0, C=0.5).fit(X, y)
+    learner = paloma.LODML(random_state=0, C=0.5, scale="scalar", guard=False).fit(X, y)
     triplets = np.random.default_rng(1).integers(0, len(X), (10, 3))
     for triplet in triplets[:3]:
         learner.partial_fit(X, y, triplets=triplet[None])
@@ -167,10 +167,9 @@ def test_small_matrices_are_built_all_at_once_as_one_by_one(cone, strength, blen
     rows = np.random.default_rng(6).normal(size=(len(codes), 16))
     mapped, constants = metric.images(rows, codes)
     for k, code in enumerate(codes):
-        wanted = s * U + (1.0 - s) * np.eye(16)
-        if code >= 0:
-            wanted += t * 0.6 * (part(state.mean[1][code], state.stack[code]) - U)
-        wanted = 0.49 * (plainly(wanted) if cone == "effective" else wanted)
+        share, local = (t, 0.4 * U + 0.6 * part(state.mean[1][code], state.stack[code])) if code >= 0 else (0.0, U)
+        corners = [plainly(corner) if cone == "effective" else corner for corner in (U, local)]
+        wanted = 0.49 * ((1.0 - s) * np.eye(16) + (s - share) * corners[0] + share * corners[1])
         code = int(metric.resolve(np.array([code]))[0])
         np.testing.assert_allclose(metric.matrix(code), wanted, atol=1e-12)
         np.testing.assert_allclose(mapped[0][k], wanted @ rows[k], atol=1e-12)

@@ -1,7 +1,9 @@
 """The service: everything acknowledged is kept, everything else is refused."""
 
+import http.client
 import json
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -189,8 +191,8 @@ def test_a_restart_replays_to_the_bit(tmp_path, some):
     first = Service(tmp_path / "s", some)
     seqs = [feedback_round(first, k, k, user) for k, user in enumerate(["anna", "ben"] * 6)]
     first.admin.ask("POST", "/api/v1/undo", {"key": "undo-0000001", "statement": seqs[3]})
-    told, last = first.near(user="ben", after=seqs[-1]), first.admin.ask("GET", "/api/v1/health")[1]["acknowledged"]
-    first.near(after=last)
+    last = first.admin.ask("GET", "/api/v1/health")[1]["acknowledged"]
+    told = first.near(user="ben", after=last)
     matrices = [first.matrix(user) for user in (None, "anna", "ben")]
     first.close()
     second = Service(tmp_path / "s")
@@ -489,35 +491,28 @@ def test_one_request_without_a_server(tmp_path, some):
     assert answer(tmp_path / "s", "/api/v1/nowhere")[0] == 404
 
 
-def test_the_real_server_on_loopback(tmp_path, some):
-    """A socket, a login, a page, a statement; and only loopback listens."""
-    import http.client
-
-    address: list[str] = []
-    started = threading.Event()
-
-    def ready(found: str) -> None:
-        address.append(found)
-        started.set()
-
-    thread = threading.Thread(
-        target=serve, args=(tmp_path / "s", some), kwargs={"port": 0, "ready": ready}, daemon=True
-    )
-    thread.start()
-    assert started.wait(60)
-    host, _, path = address[0].removeprefix("http://").partition("/")
-    assert host.startswith("127.0.0.1:")
-    connection = http.client.HTTPConnection(host, timeout=60)
-    connection.request("GET", f"/{path}")
-    answered = connection.getresponse()
-    answered.read()
-    cookie = answered.getheader("set-cookie").partition(";")[0]
-    body = json.dumps({"key": "key-00000001", **MARK})
-    connection.request("POST", "/api/v1/statements", body, {"content-type": "application/json", "cookie": cookie})
-    answered = connection.getresponse()
-    assert answered.status == 201
-    assert json.loads(answered.read())["seq"] == 2
-    connection.close()
+def test_the_real_server_on_loopback(tmp_path):
+    """One command, a login, a page, a statement, and Ctrl-C; it listens on loopback."""
+    command = [sys.executable, "-m", "paloma", "serve", "--state", str(tmp_path / "s"), "-p", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        host, _, path = server.stderr.readline().split()[1].removeprefix("http://").partition("/")
+        assert host.startswith("127.0.0.1:")
+        connection = http.client.HTTPConnection(host, timeout=60)
+        connection.request("GET", f"/{path}")
+        answered = connection.getresponse()
+        answered.read()
+        cookie = answered.getheader("set-cookie").partition(";")[0]
+        body = json.dumps({"key": "key-00000001", **MARK})
+        connection.request("POST", "/api/v1/statements", body, {"content-type": "application/json", "cookie": cookie})
+        answered = connection.getresponse()
+        assert answered.status == 201
+        assert json.loads(answered.read())["seq"] == 3
+        connection.request("GET", "/", headers={"cookie": cookie})
+        answered = connection.getresponse()
+        assert b"paloma" in answered.read()
+        connection.close()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) in (0, 130, -2)
 
 
 KILLED = """

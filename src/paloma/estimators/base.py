@@ -287,20 +287,14 @@ class Learner(BaseEstimator):
 
     @alone
     def to(self, device: Any) -> Self:
-        """Move the learner, and what it has learned, to another device; None is the CPU without torch.
+        """Move the learner, and what it has learned, to another device.
 
-        Parameters
-        ----------
-        device : None, "auto", or a device as torch spells it: "cuda", "cuda:1", "cpu"
+        device : None, the CPU without torch; "auto"; or a device as torch spells it: "cuda", "cuda:1", "cpu".
 
-        Examples
-        --------
         >>> from paloma import LODML
         >>> from sklearn.datasets import load_iris
-        >>> X, y = load_iris(return_X_y=True)
-        >>> metric = LODML(random_state=0).fit(X, y).to(None)
-        >>> print(f"{metric.score(X, y):.2f}")
-        0.97
+        >>> LODML(random_state=0).fit(*load_iris(return_X_y=True)).to(None)
+        LODML(random_state=0)
         """
         with check.unchanged_on_error(self):
             self.device, self._followed = device, None

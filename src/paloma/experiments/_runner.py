@@ -42,7 +42,7 @@ def run_all(
     """
     waiting = [task for task in tasks if task not in journal]
     clock = _Clock(waiting, cost, title)
-    with progress("reproduce", max(1, round(clock.total))) as advance, _pool(workers) as submit:
+    with progress("reproduce", max(1, round(clock.total)), sys.stderr.isatty()) as advance, _pool(workers) as submit:
         running: dict[Future[Any], Task] = {}
         failed = []
         for task in [*waiting, None]:

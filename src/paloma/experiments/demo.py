@@ -1,5 +1,6 @@
 """The demonstration: local and global learners on Letters, a table next to the paper's, and learning curves."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,7 @@ def demo(
     _check_picture(Path(output))
     X, y = some_rows(n_rows, seed)
     n_fits = n_splits * len(FRACTIONS) * (len(LEARNERS) + 1)
-    with progress("Letters", n_fits + len(LEARNERS) * N_POINTS) as advance:
+    with progress("Letters", n_fits + len(LEARNERS) * N_POINTS, sys.stderr.isatty()) as advance:
         advance(0, "compiling")
         warm_up(X, y)
         results = compare(X, y, n_splits, seed, advance)

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException as StarletteError
 from . import _forms as form
 from ._engine import Engine, Late
 from ._journal import Conflict, Unsaved
-from ._safety import COOKIE, SCOPES, Keys, TooLarge
+from ._safety import COOKIE, SCOPES, Keys
 from ._served import Unknown
 
 PAGE = Path(__file__).parent / "page"
@@ -247,14 +247,12 @@ def _errors(app: FastAPI) -> None:
         (Unknown, 404),
         (Unsaved, 503),
         (Late, 503),
-        (TooLarge, 413),
         (ValueError, 422),
     ):
 
         @app.exception_handler(kind)
         def told(_: Request, error: Exception, status: int = status) -> JSONResponse:
-            text = "The body is too large." if status == 413 else str(error)
-            return JSONResponse({"error": text}, status, {"retry-after": "1"} if status == 503 else None)
+            return JSONResponse({"error": str(error)}, status, {"retry-after": "1"} if status == 503 else None)
 
 
 def _reference(described: dict[str, Any]) -> str:

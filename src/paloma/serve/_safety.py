@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -156,8 +158,11 @@ class Safety:
         return None
 
 
-class TooLarge(Exception):
+class TooLarge(HTTPException):
     """A body grew beyond its bound while it arrived."""
+
+    def __init__(self) -> None:
+        super().__init__(413, "The body is too large.")
 
 
 def _bound(scope: Scope) -> int:
