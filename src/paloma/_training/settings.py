@@ -97,6 +97,11 @@ class Settings:
         with sharing(TILE, X.shape[1], X.shape[1]):
             return whitener_of(self.form(X), X, pairs[:, :2])
 
+    def first_whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+        """The same for a stream; by default only if its first pairs are as many as features: it is not made again."""
+        few = pairs is None or (self.scale == "auto" and len(np.unique(pairs[:, :2], axis=0)) < X.shape[1])
+        return None if few else self.whitener(X, pairs)
+
     def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
         """Labeled rows, or `anchors` among them, and their targets: what the whitener looks at; None: it does not."""
         if self.form(X) == "scalar":

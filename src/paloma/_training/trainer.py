@@ -121,7 +121,7 @@ class Trainer:
         for y in (classes, data.y):
             labels = labels if y is None else labels.extended(settings.labeled(y))
         if fresh:
-            whitener = settings.whitener(data.X, data.near)
+            whitener = settings.first_whitener(data.X, data.near)
             self._begin(data.X, labels, settings.generator(), data.given, whitener)
         with self.model.unchanged_on_error():
             self._continue(data, labels)
@@ -140,7 +140,7 @@ class Trainer:
         if data.given is None:
             tally = self._learn_rows(rows, codes)
         else:
-            self._freeze(rows, data.given, settings.whitener(rows, data.near) if model.scale is None else None)
+            self._freeze(rows, data.given, settings.first_whitener(rows, data.near) if model.scale is None else None)
             tally = self._pass(
                 self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
             )
@@ -493,7 +493,7 @@ class Trainer:
         if len(anchors) and (pool_codes != pool_codes[0]).any():
             whitener = model.whitener
             if model.scale is None:
-                whitener = settings.whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
+                whitener = settings.first_whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
             inside = whitened(pool, whitener)
             mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
             self._freeze(pool, mined.triplets, whitener)

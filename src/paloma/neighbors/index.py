@@ -337,8 +337,9 @@ class MetricIndex:
         [[138, 63]]
         >>> index.feedback(query, nearer=63, farther=138)
         True
-        >>> index.search([query], k=1)[1].tolist()
-        [[63]]
+        >>> near = index.search([query], k=150)[1][0].tolist()
+        >>> near.index(63) < near.index(138)
+        True
         """
         with self._writing:
             if not len(self):
