@@ -286,9 +286,7 @@ def test_dropping_a_column_that_is_missing_is_refused(tmp_path):
         path = tmp_path / f"table{suffix}"
         write(Batch(X, WORDS, NAMES), path, "label")
         assert read_all(str(path), Wanted(drop=("width",))).names == ["height", "a, b"]
-        with pytest.raises(
-            ValueError, match=r"no column 'weight'\. Did you mean 'height'\? Columns: 'height'"
-        ):
+        with pytest.raises(ValueError, match=r"no column 'weight'\. Did you mean 'height'\? Columns: 'height'"):
             read_all(str(path), Wanted(drop=("width", "weight")))
     (tmp_path / "lists.jsonl").write_text('{"x": [1.0, 2.0], "label": "red"}\n')
     write(Batch(X, NUMBERS, NAMES), tmp_path / "table.npz", "label")

@@ -35,7 +35,7 @@ class OASIS(Learner):
     >>> X, y = load_wine(return_X_y=True)
     >>> rows = UnitRows().fit_transform(scale(X))
     >>> print(f"{OASIS(random_state=0).fit(rows, y).score(rows, y):.2f}")
-    1.00
+    0.99
     """
 
     C: float = 3e-4
@@ -72,7 +72,7 @@ class LOSL(Learner):
     >>> X, y = load_wine(return_X_y=True)
     >>> rows = UnitRows().fit_transform(scale(X))
     >>> print(f"{LOSL(random_state=0).fit(rows, y).score(rows, y):.2f}")
-    0.99
+    0.98
     """
 
     C: float = 1e-3
@@ -111,7 +111,7 @@ class L2OSL(Learner):
     >>> rows = UnitRows().fit_transform(X)
     >>> metric = L2OSL(n_components=40, random_state=0).fit(rows[:900], y[:900])
     >>> print(f"{metric.score(rows[900:], y[900:]):.2f}")
-    0.99
+    0.96
     """
 
     C: float = 5e-4
