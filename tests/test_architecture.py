@@ -9,7 +9,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "paloma"
-MAX_LINES = 600
+MAX_LINES = 500
+# The whole public protocol of a learner is one idea, and most of it is documentation.
+LONGER = {"src/paloma/estimators/base.py": 600}
 BINARY = {".npz", ".paloma", ".png"}
 SOURCES = sorted(path for folder in ("src", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 
@@ -29,7 +31,7 @@ def imported_packages(path):
 @pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_files_stay_short(path):
     lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MAX_LINES, f"{name_of(path)} has {lines} lines: is it still one idea?"
+    assert lines <= LONGER.get(name_of(path), MAX_LINES), f"{name_of(path)} has {lines} lines: is it still one idea?"
 
 
 def test_no_test_module_imports_another():

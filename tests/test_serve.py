@@ -6,8 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +17,11 @@ from helpers.asgi import Client
 apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
 pytest.importorskip("fastapi", reason="needs paloma[serve]")
 
+from helpers.disk import FailingSystem  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.serve import Items, answer, digits, from_images, from_table, serve  # noqa: E402
 from paloma.serve._app import application  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
-from paloma.serve._journal import Conflict, Journal, Unsaved  # noqa: E402
 from paloma.serve._safety import Keys, Rate, Safety  # noqa: E402
 
 SECRET = {scope: f"{scope}-0123456789abcdef" for scope in ("read", "feedback", "admin")}
@@ -86,90 +84,6 @@ def feedback_round(service, number, query, user="anna"):
     status, told = service.say(number, **body, irrelevant=[id for id in near if id not in right])
     assert status == 201, told
     return told["seq"]
-
-
-# -- the journal -------------------------------------------------------------------------------------------------------
-
-
-def test_journal_keeps_order_keys_and_content(tmp_path):
-    journal = Journal(tmp_path / "j.sqlite")
-    entries = [journal.append(f"k{k}", "anna", {"kind": "mark", "n": k}, b"x" * k) for k in range(50)]
-    assert [future.result().seq for future in entries] == list(range(1, 51))
-    again = journal.append("k7", "anna", {"kind": "mark", "n": 7}, b"x" * 7).result()
-    assert again == entries[7].result()
-    with pytest.raises(Conflict, match="used before"):
-        journal.append("k7", "anna", {"kind": "mark", "n": 8}, b"x" * 7).result()
-    journal.close()
-    with_more = Journal(tmp_path / "j.sqlite")
-    assert [entry.body["n"] for entry in with_more.after(0)] == list(range(50))
-    assert with_more.append("k99", "", {"kind": "mark"}).result().seq == 51
-    assert [entry.seq for entry in with_more.before(50, 3)] == [49, 48, 47]
-    with_more.close()
-
-
-class FailingFile(apsw.VFSFile):
-    """A file whose writes fail once the budget of its file system is spent."""
-
-    def __init__(self, system, name, flags):
-        super().__init__(system.base_name, name, flags)
-        self.system = system
-
-    def xWrite(self, data, offset):
-        self.system.spend()
-        return super().xWrite(data, offset)
-
-    def xSync(self, flags):
-        self.system.spend()
-        return super().xSync(flags)
-
-
-class FailingSystem(apsw.VFS):
-    """A file system that is full, or broken, after so many writes, for so many more."""
-
-    def __init__(self, name, error):
-        self.base_name, self.left, self.failures, self.error = "", None, 0, error
-        super().__init__(name, self.base_name)
-
-    def spend(self):
-        if self.left is None:
-            return
-        self.left -= 1
-        if -self.failures <= self.left < 0:
-            raise self.error
-
-    def xOpen(self, name, flags):
-        return FailingFile(self, name, flags)
-
-
-@pytest.mark.parametrize("error", [apsw.FullError("disk full"), apsw.IOError("broken")])
-def test_nothing_acknowledged_is_lost_when_the_disk_fails(tmp_path, error):
-    system = FailingSystem(f"failing-{type(error).__name__}", error)
-    told, refused = [], 0
-    for at in range(0, 60, 3):
-        path = tmp_path / f"{at}.sqlite"
-        journal = Journal(path, vfs=system.base_name or f"failing-{type(error).__name__}")
-        system.left, system.failures = at, 4
-        kept = []
-        for k in range(12):
-            try:
-                kept.append(journal.append(f"key-{k}", "", {"kind": "mark", "n": k}).result().key)
-            except Unsaved:
-                refused += 1
-        system.left = None
-        assert journal.append("last", "", {"kind": "mark"}).result()  # it goes on once the disk does
-        journal.close()
-        found = [entry.key for entry in Journal(path).after(0)]
-        assert set(kept) <= set(found)
-        assert len(found) == len(set(found))
-        told += kept
-    assert told
-    assert refused
-
-
-def test_an_unsafe_sqlite_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.45.1")
-    with pytest.raises(ServiceError, match="can lose committed data"):
-        Journal(tmp_path / "j.sqlite")
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
@@ -513,55 +427,3 @@ def test_the_real_server_on_loopback(tmp_path):
         connection.close()
         server.send_signal(signal.SIGINT)
         assert server.wait(60) in (0, 130, -2)
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from paloma.serve._journal import Journal
-journal = Journal(sys.argv[1])
-print("ready", flush=True)
-for line in sys.stdin:
-    keys = line.split()
-    for future in [journal.append(key, "", {"kind": "mark", "key": key}) for key in keys]:
-        print(future.result().key, flush=True)
-"""
-
-
-def kills(folder: Path, n: int, seed: int) -> tuple[int, int]:
-    """Kill -9 a process that writes, n times at random; (acknowledged, found) after checking them."""
-    rng, acknowledged = np.random.default_rng(seed), []
-    path, number = folder / "j.sqlite", 0
-    for _ in range(n):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as child:
-            assert child.stdout.readline() == "ready\n"
-            reader = threading.Thread(target=lambda out=child.stdout: acknowledged.extend(line.strip() for line in out))
-            reader.start()
-            stop = time.monotonic() + rng.uniform(0.0, 0.05)
-            while time.monotonic() < stop:
-                keys = [f"key-{number + k:09d}" for k in range(8)]
-                number += 8
-                child.stdin.write(" ".join(keys) + "\n")
-                child.stdin.flush()
-            child.kill()
-            reader.join()
-    journal = Journal(path)
-    found = [entry.key for entry in journal.after(0)]
-    journal.close()
-    assert len(found) == len(set(found))
-    assert set(acknowledged) <= set(found)
-    assert [entry for entry in found if entry in set(acknowledged)] == [*dict.fromkeys(acknowledged)]
-    return len(acknowledged), len(found)
-
-
-def test_20_kills_lose_nothing_that_was_acknowledged(tmp_path):
-    acknowledged, found = kills(tmp_path, 20, 0)
-    assert found >= acknowledged > 0
-
-
-@pytest.mark.long
-def test_200_kills_lose_nothing_that_was_acknowledged(tmp_path):
-    acknowledged, found = kills(tmp_path, 200, 1)
-    assert found >= acknowledged > 0

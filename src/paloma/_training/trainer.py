@@ -2,7 +2,6 @@
 
 import warnings
 from collections import Counter
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +12,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning, Pass
-from .._core.step import Step
+from .._core.space import PAIRS, Beginning
 from .._core.stream import Stream, Tally
 from .._progress import progress, reporting
 from .._reading.whitened import whitened
@@ -34,8 +32,6 @@ from .whitening import on_whitened
 MAX_FREE_ANCHORS = 4000
 # So many classes of numbers, with fewer than three rows each, may be measurements.
 MANY_CLASSES = 50
-# A statement is to hold with this share of the margin; how often the step for it is doubled and bisected; its bound.
-OBEYED, MAX_TRIALS, BISECTIONS, MAX_C = 0.05, 24, 5, 1e6
 
 
 @dataclass
@@ -140,7 +136,7 @@ class Trainer:
         if data.given is None:
             tally = self._learn_rows(rows, codes)
         else:
-            self._freeze(rows, data.given, settings.first_whitener(rows, data.near) if model.scale is None else None)
+            self.freeze(rows, data.given, settings.first_whitener(rows, data.near) if model.scale is None else None)
             tally = self._pass(
                 self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
             )
@@ -175,7 +171,7 @@ class Trainer:
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
         model.space = on_whitened(settings.space, model.whitener).begin(settings.choice, at)
 
-    def _freeze(self, X: Rows, triplets: Array, whitener: Array | None) -> None:
+    def freeze(self, X: Rows, triplets: Array, whitener: Array | None) -> None:
         """Fix whitener and scale when the first triplets form; the model has not moved before."""
         model = self.model
         if model.scale is None and len(triplets):
@@ -411,72 +407,6 @@ class Trainer:
         half.space.close()
         return half
 
-    # -- one statement -----------------------------------------------------------------------------------------------
-
-    def obey(self, rows: Rows, labels: list[Any], typical: Rows) -> bool:
-        """Learn that rows[0] is nearer to rows[1] than to rows[2] until the read-out says so; False: it does already.
-
-        One step, the smallest that makes the read-out agree with a margin, OBEYED times that of the hinge: the step for
-        this margin itself or, since the p.s.d. and guarded read-out may say less than the raw iterates, for a larger
-        one, found by doubling and bisection. Averaged iterates become the current ones, which a single step would
-        hardly move. If no step is enough, ValueError.
-
-        labels : classes of the second and the third row, None without one.
-        typical : rows that fix the scale of a model that has none yet.
-        """
-        model, settings = self.model, self.settings
-        codes = np.full(3, FREE, np.int32)
-        for k, label in enumerate(labels, 1):
-            if label is not None and label != settings.unlabeled:
-                model.know(model.labels.extended(np.array([label])))
-                codes[k] = model.labels.codes(np.array([label]))[0]
-        if model.scale is None:
-            triplets = model.rng.integers(0, 3 + typical.shape[0], (MAX_FREE_ANCHORS, 3))
-            self._freeze(stacked([rows, typical]), np.vstack([[0, 1, 2], triplets]), None)
-        places, target = model.places(rows, codes), OBEYED * settings.choice.margin
-        lead = self._lead(model, rows, places)
-        if lead >= 0.5 * target:
-            return False
-        model.space.adopt(model.blend(settings))
-        model.counts.n_means, model.metric = 0, None
-        stream = Stream(whitened(rows, model.whitener), np.array([[0, 1, 2]]), places, model.space.factor)
-        low, high, best = -np.inf, target, None
-        for n in range(MAX_TRIALS):
-            trial = self._moved(stream, high)
-            lead = self._lead(trial, rows, places)
-            if lead >= 0.5 * target:
-                best = trial
-                break
-            low, high = high, high + 2.0**n * (target - lead)
-        if best is None:
-            raise ValueError(
-                f"{settings.who}: no single step makes the query nearer to the one item than to the other: it may be "
-                "equal to the second, or the items to each other. Nothing was changed."
-            )
-        for _ in range(BISECTIONS if np.isfinite(low) else 0):
-            trial, middle = self._moved(stream, 0.5 * (low + high)), 0.5 * (low + high)
-            obeyed = self._lead(trial, rows, places) >= 0.5 * target
-            low, high, best = (low, middle, trial) if obeyed else (middle, high, best)
-        self.model = best
-        best.space.close()
-        return True
-
-    def _moved(self, stream: Stream, margin: float) -> Model:
-        """A copy of the model after the step that gives a triplet this margin."""
-        out, settings = deepcopy(self.model), self.settings
-        choice = replace(settings.choice, C=MAX_C, margin=margin, step=Step.parse("pa1", None), forget=0.0)
-        out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(False, out.rng)))
-        out.counts.forget, out.metric, out.balance = settings.choice.forget, None, None
-        return out
-
-    def _lead(self, model: Model, rows: Rows, places: Any) -> float:
-        """By how much the read-out says that rows[0] is nearer to rows[1] than to rows[2]."""
-        reader, kinds = model.reader(self.settings, self.settings.who), places[1:]
-        if model.regions is None:
-            kinds = np.where(kinds == FREE, SHARED, kinds).astype(np.int32)
-        near, far = reader.measure.near(reader.values(rows[[0, 0]], rows[1:], kinds))
-        return float(far - near)
-
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 
     def _learn_rows(self, rows: Rows, codes: Array) -> Tally:
@@ -496,7 +426,7 @@ class Trainer:
                 whitener = settings.first_whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
             inside = whitened(pool, whitener)
             mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
-            self._freeze(pool, mined.triplets, whitener)
+            self.freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = settings.averages(given=False, passes=1)

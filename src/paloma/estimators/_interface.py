@@ -94,7 +94,7 @@ def at_start(learner: Learner, rows: Any) -> Learner:
 
 
 def obey(learner: Learner, rows: Any, labels: list[Any], typical: Any) -> bool:
-    """Learn that the first of three rows is nearer to the second than to the third; False: it was. See `Trainer`."""
+    """Learn that the first of three rows is nearer to the second than to the third; False: it was."""
     return learner._obey(rows, labels, typical)
 
 

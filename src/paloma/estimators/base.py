@@ -29,6 +29,7 @@ from .._reading import Reader
 from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
+from .._training.obeying import obeying
 from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._training.whitening import on_whitened
@@ -206,12 +207,11 @@ class Learner(BaseEstimator):
     def _obey(self, rows: Any, labels: list[Any], typical: Any) -> bool:
         with whole_calls():
             settings, model = self._learned()
-            trainer = Trainer(settings, deepcopy(model))
-            moved = trainer.obey(rows, labels, typical)
-            if moved:
+            moved = obeying(settings, deepcopy(model), rows, labels, typical)
+            if moved is not None:
                 learning_begins()
-                self._publish(trainer.model, None)
-        return moved
+                self._publish(moved, None)
+        return moved is not None
 
     def _structure(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
