@@ -7,9 +7,9 @@ import pytest
 from scipy.linalg import eigh
 
 import paloma
-from paloma._core import psd
+from paloma._core import cone
+from paloma._core.cone import Follower, Solved, project
 from paloma._core.locality import SHARED, Locality
-from paloma._core.psd import Follower, Solved, project
 from paloma._spaces.dense.matrices import Matrices
 from paloma._spaces.dense.metric import DenseMetric
 
@@ -116,7 +116,7 @@ def test_small_moves_solve_no_eigenproblem(monkeypatch):
         learner.metric_matrix(0)
     assert np.linalg.eigvalsh(learner.metric_matrix(0)).min() < 1e-9, "the case is about projections that do something"
     solved = []
-    monkeypatch.setattr(psd, "eigh", lambda *args, **more: solved.append(1) or eigh(*args, **more))
+    monkeypatch.setattr(cone, "eigh", lambda *args, **more: solved.append(1) or eigh(*args, **more))
     for triplet in triplets[3:]:
         learner.partial_fit(X, y, triplets=triplet[None])
         learner.metric_matrix(0)

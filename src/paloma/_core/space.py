@@ -113,8 +113,8 @@ class Metric(Protocol):
         """Squared distances, or similarities, of pairs; float64."""
         ...
 
-    def items(self, X: Rows, codes: Array) -> Any:
-        """Rows, each under the metric of its code, ready to be searched."""
+    def items(self, X: Rows, codes: Array, by: Any = None) -> Any:
+        """Rows, each under the metric of its code, ready to be searched; `by` a metric that wraps this one, if any."""
         ...
 
 
@@ -184,10 +184,12 @@ class Space(ABC):
     """Theta as one representation holds it, and everything that may happen to it.
 
     factor : what rows are multiplied by, the reciprocal of the scale.
+    device : the torch device that it learns on; None: the host.
     at_readout : p.s.d. policies that still project when a metric is read out.
     """
 
     factor: Any
+    device: Any = None
     at_readout: ClassVar[tuple[str, ...]]
 
     @property
@@ -274,12 +276,13 @@ class Representation(ABC):
     whitening : the form of the scale that suits it for distances: "full", "diagonal" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
-    device : the torch device where triplets are mined; None: on the host.
+    search : what finds targets and impostors, with the signature of `paloma._search.device.neighbors_by_class` less the
+        device; None: exhaustive search on the host.
     """
 
     linear: ClassVar[bool]
     decays: ClassVar[bool]
-    device: Any = None
+    search: Any = None
     guarded: ClassVar[bool]
     light: ClassVar[bool]
     whitening: ClassVar[str]

@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._search.device import DeviceItems
-from .._search.items import LocalItems
 from .._typing import Array, Rows
 from .._validation import read_only
 
@@ -71,10 +69,9 @@ class Whitened:
     def start_forms(self, Q: Rows) -> Array:
         return self.inner.start_forms(self._inside(Q))
 
-    def items(self, X: Rows, codes: Array) -> LocalItems:
-        """Rows ready to be searched; on the device that the metric inside searches on."""
-        device = getattr(self.inner, "device", None)
-        return LocalItems(self, X, codes) if device is None or codes.ndim == 2 else DeviceItems(self, X, codes, device)
+    def items(self, X: Rows, codes: Array) -> Any:
+        """Rows ready to be searched, the way the metric inside searches."""
+        return self.inner.items(X, codes, by=self)
 
     @property
     def n_components(self) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from .._search.device import neighbors_by_class
 from .._search.euclid import by_class, center_of, closest, euclidean, minus, squared_mean
 from .._search.tiles import QUERY_TILE, SPARE, mutual_nearest, nearest
 from .._typing import Array
@@ -127,14 +126,13 @@ class Near:
 
 def near(
     X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, least: int,
-    anchors: Array | None = None, device: Any = None,
+    anchors: Array | None = None, search: Any = None,
 ) -> Near:  # fmt: skip
-    """The neighbors that `mine` pairs; `device`: a torch device to find them on."""
+    """The neighbors that `mine` pairs; `search`: what finds them elsewhere, see `Representation`."""
     n, everyone = X.shape[0], anchors is None
     anchors = np.arange(n) if anchors is None else anchors
-    if device is not None:
-        sizes = (n_targets, n_impostors)
-        targets, reaches, impostors, distances, mean = neighbors_by_class(X, codes, anchors, *sizes, device)
+    if search is not None:
+        targets, reaches, impostors, distances, mean = search(X, codes, anchors, n_targets, n_impostors)
         slack = 2.0 * impostor_margin * mean
         return Near(anchors, targets, within(impostors, distances, targets, reaches, slack, least))
     center = center_of(X)

@@ -150,11 +150,11 @@ class Settings:
 
     def near(self, X: Rows, codes: Array, anchors: Array | None = None) -> Near:
         """Targets and impostors of the labeled rows, or of `anchors` among them."""
-        known, device = np.flatnonzero(codes >= 0), self.space.device
+        known, search = np.flatnonzero(codes >= 0), self.space.search
         if len(known) == len(codes):
-            return near(X, codes, *self._sizes, anchors, device)
+            return near(X, codes, *self._sizes, anchors, search)
         inside = None if anchors is None else np.searchsorted(known, anchors)
-        return near(X[known], codes[known], *self._sizes, inside, device).renumbered(known)
+        return near(X[known], codes[known], *self._sizes, inside, search).renumbered(known)
 
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""

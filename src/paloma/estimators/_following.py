@@ -6,7 +6,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from .. import _validation as check
 from .._device import array_of, is_tensor, like
-from .._spaces.device import DeviceSpace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,8 +54,7 @@ def _meet(learner: Any, who: str, devices: list[Any], begins: bool) -> None:
     if begins or not hasattr(learner, "_model"):
         learner._followed = gpus[0] if gpus and learner.device is None else None
         return
-    space = learner._model.space
-    home = str(space.device) if isinstance(space, DeviceSpace) else "the CPU"
+    home = str(learner._model.space.device or "the CPU")
     if gpus and gpus[0].partition(":")[0] != home and gpus[0] != home:
         raise ValueError(
             f"{who}: a tensor is on {gpus[0]}, but the model is on {home}. Move one of them: x.cpu(), or "

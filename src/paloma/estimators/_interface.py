@@ -9,10 +9,12 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 
 from .. import _validation as check
+from .._core.interrupt import learning_begins, whole_calls
 from .._core.measure import Measure
 from .._reading import Reader
 from .._spaces.projected import ProjectedSpace
 from .._training.model import Model
+from .._training.obeying import obeying
 from .._training.settings import Settings
 from .._typing import Array
 from ._alone import lock_of
@@ -95,7 +97,13 @@ def at_start(learner: Learner, rows: Any) -> Learner:
 
 def obey(learner: Learner, rows: Any, labels: list[Any], typical: Any) -> bool:
     """Learn that the first of three rows is nearer to the second than to the third; False: it was."""
-    return learner._obey(rows, labels, typical)
+    with whole_calls():
+        settings, model = learner._learned()
+        moved = obeying(settings, copy.deepcopy(model), rows, labels, typical)
+        if moved is not None:
+            learning_begins()
+            learner._publish(moved, None)
+    return moved is not None
 
 
 def model_of(learner: Learner) -> Model:

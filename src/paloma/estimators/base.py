@@ -9,6 +9,7 @@ from __future__ import annotations
 import reprlib
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,14 +30,12 @@ from .._reading import Reader
 from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
-from .._training.obeying import obeying
 from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._training.whitening import on_whitened
 from .._typing import Array
 from ._alone import alone, lock_of
 from ._following import following
-from .docs import COMMON, REGIONS
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -75,7 +74,8 @@ class Learner(BaseEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    _common: ClassVar[str] = COMMON
+    # What stands for {words} in the docstrings of learners.
+    _texts: ClassVar[Mapping[str, str]] = {}
     # What a model is built from: these parameters count when learning begins, and may not change in mid-stream.
     _structural: ClassVar[frozenset[str]] = frozenset({
         "measure", "init", "scale", "regions", "soft_regions", "groups", "projection", "n_components", "kernel",
@@ -88,8 +88,8 @@ class Learner(BaseEstimator):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", cls._common).replace("{regions}", REGIONS)
+        for word, text in cls._texts.items():
+            cls.__doc__ = (cls.__doc__ or "").replace(f"{{{word}}}", text)
 
     @classmethod
     @cache
@@ -203,15 +203,6 @@ class Learner(BaseEstimator):
             self._publish(trainer.model, trainer.loss)
             self._learned_with = self.get_params(deep=False)
         return self
-
-    def _obey(self, rows: Any, labels: list[Any], typical: Any) -> bool:
-        with whole_calls():
-            settings, model = self._learned()
-            moved = obeying(settings, deepcopy(model), rows, labels, typical)
-            if moved is not None:
-                learning_begins()
-                self._publish(moved, None)
-        return moved is not None
 
     def _structure(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -20,6 +20,7 @@ from .._typing import Array
 from ._alone import alone
 from ._following import following
 from .base import Learner, of_group
+from .docs import TEXTS
 from .parameters import dense, parse, per_class
 
 
@@ -44,6 +45,8 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
     """What every distance learner adds to the protocol: distances, and the shared part as a linear map."""
 
     psd: str | int = "end"
+
+    _texts: ClassVar[Mapping[str, str]] = TEXTS
 
     @following
     @alone

@@ -168,3 +168,7 @@ KERNEL_ATTRIBUTES = """\
 """
 
 KERNEL_COMMON = STEPS + KERNEL_MATRICES + TRIPLETS + KERNEL_ATTRIBUTES + COUNTS
+
+# What stands for {words} in docstrings.
+TEXTS = {"common": COMMON, "regions": REGIONS}
+KERNEL_TEXTS = {"common": KERNEL_COMMON}

@@ -1,5 +1,6 @@
 """Kernel learners: similarities and distances in the feature space of a kernel, or of several."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, cast
@@ -15,7 +16,7 @@ from .._training.settings import Settings
 from .._typing import Array
 from ._alone import alone
 from .base import Learner
-from .docs import KERNEL_COMMON
+from .docs import KERNEL_TEXTS
 from .parameters import parse, per_class
 
 
@@ -31,7 +32,7 @@ class KernelLearner(Learner):
     measure: str = "similarity"
     cache_size: float = 1000.0
 
-    _common: ClassVar[str] = KERNEL_COMMON
+    _texts: ClassVar[Mapping[str, str]] = KERNEL_TEXTS
 
     def _parse(self, kernels: Any, **combining: Any) -> Settings:
         """Settings with these kernels, a function of the number of features, combined as told."""

@@ -1,5 +1,6 @@
 """Similarity learners: p^T M q."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -10,6 +11,7 @@ from .._core.measure import SIMILARITY
 from .._spaces.projected import Projected, ProjectedSpace
 from .._training.settings import Settings
 from .base import Learner
+from .docs import TEXTS
 from .parameters import dense, parse, per_class
 
 
@@ -40,6 +42,7 @@ class OASIS(Learner):
 
     C: float = 3e-4
 
+    _texts: ClassVar[Mapping[str, str]] = TEXTS
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
@@ -80,6 +83,7 @@ class LOSL(Learner):
     regions: Any = None
     soft_regions: bool = False
 
+    _texts: ClassVar[Mapping[str, str]] = TEXTS
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
@@ -124,6 +128,7 @@ class L2OSL(Learner):
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
 
+    _texts: ClassVar[Mapping[str, str]] = TEXTS
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:

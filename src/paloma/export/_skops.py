@@ -9,7 +9,7 @@ SKOPS_TYPES = [
     "paloma._core.locality.Locality",
     "paloma._core.measure.Distance",
     "paloma._core.measure.Similarity",
-    "paloma._core.psd.Follower",
+    "paloma._core.cone.Follower",
     "paloma._core.psd.Psd",
     "paloma._core.regions.Regions",
     "paloma._core.space.Counts",

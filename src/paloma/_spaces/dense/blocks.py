@@ -20,9 +20,9 @@ from ..._compiled.steps import squared_norm, step_size
 from ..._compiled.stream import stream as fused
 from ..._compiled.sweep import correct, sweep
 from ..._core.choice import Choice
+from ..._core.cone import exact_tau, project_one
 from ..._core.locality import Locality
 from ..._core.loop import Averages, Block, Unbroken
-from ..._core.psd import exact_tau, project_one
 from ..._core.stream import (
     Stream,
     aggressiveness,

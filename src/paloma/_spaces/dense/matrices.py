@@ -12,7 +12,7 @@ from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
 from ..._compiled.pairs import row_products
 from ..._compiled.scratch import Scratch
 from ..._compiled.sweep import scaled_rows
-from ..._core.psd import project
+from ..._core.cone import project
 from ..._typing import Array
 
 Segments = list[tuple[int, slice]]

@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
+from ..._core.cone import project, project_each
 from ..._core.locality import SHARED, UNSEEN, Locality
-from ..._core.psd import project, project_each
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
 from ..._threads import sharing
@@ -37,7 +37,7 @@ class DenseMetric:
     blend : how far the averaged iterates are moved toward the last ones; 1 reads the last ones.
     cone : what is made p.s.d., "components" (U and L_c), "effective" (M_c) or "" (nothing).
     strength : (s, t), how far the read-out follows what was learned, and its local part (theory 22).
-    projected : P_+ of a matrix of the given name; see `paloma._core.psd.Follower`.
+    projected : P_+ of a matrix of the given name; see `paloma._core.cone.Follower`.
     """
 
     def __init__(
@@ -190,9 +190,9 @@ class DenseMetric:
             return (np.hstack([Q @ self.matrix(int(code)) for code in codes]),)
         return (Q,)
 
-    def items(self, X: Rows, codes: Array) -> LocalItems:
+    def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(self, X, codes)
+        return LocalItems(by or self, X, codes)
 
     @property
     def n_components(self) -> int:

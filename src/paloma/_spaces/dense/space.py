@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from ... import _validation as check
 from ..._core.choice import Choice
+from ..._core.cone import Follower
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
-from ..._core.psd import Follower
 from ..._core.space import PAIRS, Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally
 from ..._threads import sharing

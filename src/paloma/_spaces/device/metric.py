@@ -26,5 +26,6 @@ class DeviceMetric(DenseMetric):
     def _project(self, _: Hashable, matrix: Array) -> Array:
         return project(torch.tensor(matrix, device=self.device)[None])[0].cpu().numpy()
 
-    def items(self, X: Rows, codes: Array) -> LocalItems:
-        return LocalItems(self, X, codes) if codes.ndim == 2 else DeviceItems(self, X, codes, self.device)
+    def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
+        by = by or self
+        return LocalItems(by, X, codes) if codes.ndim == 2 else DeviceItems(by, X, codes, self.device)

@@ -13,6 +13,7 @@ from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Space
 from ..._core.stream import Stream, Tally
 from ..._device import full_precision, torch
 from ..._progress import report
+from ..._search.device import neighbors_by_class
 from ..._typing import Array, Rows
 from ..dense import Dense, DenseSpace
 from ..dense.blocks import auto_blocks
@@ -239,6 +240,10 @@ class OnDevice(Dense):
     decays: ClassVar[bool] = False
 
     device: str = "cuda"
+
+    @property
+    def search(self) -> Any:
+        return partial(neighbors_by_class, device=self.device)
 
     @property
     def cannot(self) -> dict[str, str]:

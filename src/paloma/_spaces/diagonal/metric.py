@@ -84,9 +84,9 @@ class DiagonalMetric:
         """q^T M q under the start."""
         return products(Q * (self._state.start * self._square), Q)
 
-    def items(self, X: Rows, codes: Array) -> LocalItems:
+    def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(self, X, codes)
+        return LocalItems(by or self, X, codes)
 
     # -- maps and matrices -------------------------------------------------------------------------------------------
 

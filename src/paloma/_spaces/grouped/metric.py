@@ -156,9 +156,9 @@ class GroupedMetric:
         """q^T M q under the start."""
         return np.sum([w * metric.start_forms(Q[:, columns]) for metric, columns, w in self._members], axis=0)
 
-    def items(self, X: Rows, codes: Array) -> LocalItems:
+    def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(self, X, codes)
+        return LocalItems(by or self, X, codes)
 
     @property
     def n_components(self) -> int:

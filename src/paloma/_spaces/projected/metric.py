@@ -75,9 +75,9 @@ class LowRankMetric:
         """q^T M q under the start."""
         return self._square * products(Q, Q)
 
-    def items(self, X: Rows, codes: Array) -> LocalItems:
+    def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(self, X, codes)
+        return LocalItems(by or self, X, codes)
 
     @property
     def n_components(self) -> int:
