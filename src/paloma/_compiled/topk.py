@@ -6,6 +6,8 @@ from .jit import compiled, inlined
 
 # Items that are compared at once with a query's worst neighbor so far; most stretches hold none that is nearer.
 STRETCH = 32
+# A code that no item has.
+NO_CLASS = -(1 << 31)
 
 
 @compiled
@@ -16,27 +18,46 @@ def merge_tile(tile, queries, others, best, ids):
     others : skip items of the query's class.
     best, ids : (n_queries, k), sorted; of equal values the item of the lower number stays first.
     """
-    scores, alpha, start, item_class, constant = tile
     table, own, query_class = queries
-    k, local = best.shape[1], table.shape[1] > 1
-    for q in range(scores.shape[0]):
-        worst = best[q, k - 1]
-        for a in range(0, scores.shape[1], STRETCH):
-            stop, near = min(a + STRETCH, scores.shape[1]), 0
-            if not local:
-                for i in range(a, stop):
-                    near += alpha * scores[q, i] + table[q, 0] + constant[i] < worst
-            if not local and near == 0:
+    for q in range(table.shape[0]):
+        skipped = query_class[q] if others else NO_CLASS
+        if table.shape[1] > 1:
+            _merge_local(tile, q, table[q], own[q], skipped, best[q], ids[q])
+        else:
+            _merge_shared(tile, q, table[q, 0], own[q], skipped, best[q], ids[q])
+
+
+@compiled
+def _merge_local(tile, q, table, own, skipped, best, ids):
+    """Merge a tile into the neighbors of one query, whose part of a value depends on the item's class."""
+    scores, alpha, start, item_class, constant = tile
+    row, worst = scores[q], best[-1]
+    for i in range(row.shape[0]):
+        c = np.uint32(item_class[i])  # an index that cannot count from the end
+        value = alpha * row[i] + table[c] + constant[i]
+        if not value < worst or start + i == own or item_class[i] == skipped:
+            continue
+        _insert(best, ids, value, start + i)
+        worst = best[-1]
+
+
+@compiled
+def _merge_shared(tile, q, norm, own, skipped, best, ids):
+    """The same if it does not: a stretch without a nearer item is passed over at once."""
+    scores, alpha, start, item_class, constant = tile
+    row, worst = scores[q], best[-1]
+    for a in range(0, row.shape[0], STRETCH):
+        stop, near = min(a + STRETCH, row.shape[0]), 0
+        for i in range(a, stop):
+            near += alpha * row[i] + norm + constant[i] < worst
+        if near == 0:
+            continue
+        for i in range(a, stop):
+            value = alpha * row[i] + norm + constant[i]
+            if not value < worst or start + i == own or item_class[i] == skipped:
                 continue
-            for i in range(a, stop):
-                c = item_class[i]
-                value = alpha * scores[q, i] + table[q, c if local else 0] + constant[i]
-                if not value < worst or start + i == own[q]:
-                    continue
-                if others and c == query_class[q]:
-                    continue
-                _insert(best[q], ids[q], value, start + i)
-                worst = best[q, k - 1]
+            _insert(best, ids, value, start + i)
+            worst = best[-1]
 
 
 @compiled

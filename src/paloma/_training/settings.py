@@ -54,7 +54,8 @@ class Settings:
 
     def bound(self, d: int, names: Any) -> "Settings":
         """The same for rows of d features, called by `names` if they have any; refuses what does not fit them."""
-        return replace(self, space=self.space.bound(self.who, self.choice, d, names))
+        space = self.space.bound(self.who, self.choice, d, names)
+        return self if space is self.space else replace(self, space=space)
 
     def generator(self) -> np.random.Generator:
         """Fresh randomness from random_state."""
