@@ -8,13 +8,24 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'paloma[gpu]', or its CPU wheel")
 
 from sklearn.datasets import load_digits, load_iris  # noqa: E402
 
 import paloma  # noqa: E402
-from paloma import L2ODML, LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier  # noqa: E402
+from paloma import (  # noqa: E402
+    L2ODML,
+    L2OSL,
+    LODML,
+    LOSL,
+    OASIS,
+    ODML,
+    SLMOML,
+    MetricIndex,
+    MetricKNeighborsClassifier,
+)
 from paloma._core.choice import Choice  # noqa: E402
 from paloma._core.locality import Locality  # noqa: E402
 from paloma._core.measure import DISTANCE, SIMILARITY  # noqa: E402
@@ -22,6 +33,7 @@ from paloma._core.psd import Psd  # noqa: E402
 from paloma._core.space import Beginning, Counts, Pass  # noqa: E402
 from paloma._core.step import Step  # noqa: E402
 from paloma._core.stream import Stream  # noqa: E402
+from paloma._device import precision, tf32_allowed  # noqa: E402
 from paloma._spaces.dense import Dense  # noqa: E402
 from paloma._spaces.device import OnDevice  # noqa: E402
 
@@ -189,7 +201,9 @@ def test_what_a_device_cannot_do_is_said():
         (LODML(device="cpu", psd="exact"), "psd='exact'"),
         (LODML(device="cpu", forget=0.1), "cannot forget"),
         (LODML(device="cpu", regions=2, soft_regions=True), "soft_regions"),
-        (L2ODML(device="cpu"), "only supports device=None"),
+        (L2ODML(device="cpu", forget=0.1), "cannot forget"),
+        (L2ODML(device="cpu", psd="step"), "psd='step'"),
+        (SLMOML(device="cpu"), "only supports device=None"),
         (LODML(device="vulkan"), "device must be"),
         (LODML(device=3), "device must be"),
     ]:
@@ -250,3 +264,67 @@ def test_tensors_on_a_gpu_are_followed():
     on_host = LODML(random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="the model is on the CPU"):
         on_host.transform(rows)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("kind", [L2ODML, L2OSL])
+def test_projected_learners_on_a_device_are_the_same_learners(device, kind, tmp_path):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] + 0.01 * np.random.default_rng(0).normal(size=(300, 64)), y[:300]
+    arguments = {"random_state": 0, "n_epochs": 2, "n_components": 20, "rank": 30}
+    host, other = kind(**arguments).fit(X, y), kind(device=device, **arguments).fit(X, y)
+    assert host.mined_ == other.mined_
+    for learner in (host, other):
+        learner.partial_fit(X[::2] + 0.1, y[::2])
+    assert host.n_updates_ == other.n_updates_
+    assert np.allclose(
+        host.metric_matrix(3), other.metric_matrix(3), rtol=0, atol=1e-7 * np.abs(host.metric_matrix(3)).max()
+    )
+    paloma.save(other, tmp_path / "model")
+    loaded = paloma.load(tmp_path / "model")
+    assert loaded.device is None
+    assert np.array_equal(loaded.metric_matrix(3), other.metric_matrix(3))
+    assert np.array_equal(host.to(device).metric_matrix(3), host.to(None).metric_matrix(3))
+
+
+def test_sparse_rows_are_learned_on_a_device():
+    X, y = load_digits(return_X_y=True)
+    X, y = sp.csr_matrix(X[:300]), y[:300]
+    one, other = (L2ODML(random_state=0, n_components=20, device=device).fit(X, y) for device in (None, DEVICES[-1]))
+    assert np.allclose(one.metric_matrix(3), other.metric_matrix(3), atol=1e-7)
+
+
+def test_an_index_follows_its_rows():
+    X, y = load_iris(return_X_y=True)
+    metric = LODML(random_state=0).fit(X, y)
+    index, plain = MetricIndex(metric), MetricIndex(metric)
+    assert isinstance(index.add(torch.tensor(X), torch.tensor(y)), torch.Tensor)
+    plain.add(X, y)
+    for found, wanted in zip(index.search(torch.tensor(X[:5]), 3), plain.search(X[:5], 3), strict=True):
+        assert isinstance(found, torch.Tensor)
+        assert np.array_equal(found.numpy(), wanted)
+
+
+def test_tf32_is_used_only_if_it_is_asked_for():
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        with precision():
+            assert not torch.backends.cuda.matmul.allow_tf32
+        with paloma.tf32(), precision():
+            assert torch.backends.cuda.matmul.allow_tf32
+        assert torch.backends.cuda.matmul.allow_tf32
+        assert not tf32_allowed()
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_error_of_tf32():
+    X, y = load_digits(return_X_y=True)
+    X = X.astype(np.float32)
+    plain = LODML(random_state=0, device="cuda").fit(X, y).metric_matrix(3)
+    with paloma.tf32():
+        rough = LODML(random_state=0, device="cuda").fit(X, y).metric_matrix(3)
+    error = np.abs(rough - plain).max() / np.abs(plain).max()
+    assert 1e-7 < error < 0.05

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         triplets,
         workflow,
     )
+    from ._device import tf32
     from .estimators import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, OMKS, SLMOML, DiagonalODML
     from .neighbors import MetricIndex, MetricKNeighborsClassifier
     from .persist import load, save
@@ -57,6 +58,7 @@ __all__ = [
     "plot",
     "preprocessing",
     "save",
+    "tf32",
     "train",
     "triplets",
     "workflow",
@@ -68,6 +70,7 @@ _HOME = {
     "MetricKNeighborsClassifier": "neighbors",
     "load": "persist",
     "save": "persist",
+    "tf32": "_device",
     "train": "workflow",
 }
 

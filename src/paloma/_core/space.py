@@ -276,12 +276,14 @@ class Representation(ABC):
     whitening : the form of the scale that suits it for distances: "full", "diagonal" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
+    device : the torch device that it learns on; None: the host.
     search : what finds targets and impostors, with the signature of `paloma._search.device.neighbors_by_class` less the
-        device; None: exhaustive search on the host.
+        device; None, and for CSR rows: exhaustive search on the host.
     """
 
     linear: ClassVar[bool]
     decays: ClassVar[bool]
+    device: Any = None
     search: Any = None
     guarded: ClassVar[bool]
     light: ClassVar[bool]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._device import full_precision, torch
+from .._device import precision, torch
 from .._typing import Array
 from .items import LocalItems
 from .tiles import SPARE, Factors, certified
@@ -30,7 +30,7 @@ def neighbors_by_class(
     norms = centered.square().sum(dim=1)
     wanted = [min(k + SPARE[0], len(X)) for k in (n_targets, n_impostors)]
     found: list[tuple[Any, ...]] = []
-    with full_precision():
+    with precision():
         for a in range(0, len(anchors), QUERIES):
             who = torch.as_tensor(anchors[a : a + QUERIES], device=device)
             best = [_nobody(len(who), k, rows) for k in wanted]
@@ -96,7 +96,7 @@ class DeviceItems(LocalItems):
         self.rows = self._sent(X)
         rows = self.rows if self.center is None else self.rows - self._sent(self.center)
         mapped = torch.empty_like(rows)
-        with full_precision():
+        with precision():
             for code, numbers in self._groups(codes):
                 mapped[numbers] = rows[numbers] @ self._matrix(code).T
         if not self.metric.symmetric:
@@ -133,7 +133,7 @@ class DeviceItems(LocalItems):
         symmetric, eps = self.metric.symmetric, float(np.finfo(self.X.dtype).eps) * np.sqrt(self.X.shape[1])
         constants, columns = self._sent(self.constants).to(self.rows.dtype), self._sent(self.columns).long()
         found: list[tuple[Array, ...]] = []
-        with full_precision():
+        with precision():
             for a in range(0, len(Q), QUERIES):
                 rows = self._sent(self._centered(Q[a : a + QUERIES]))
                 forms = self._forms(rows) if symmetric else None
@@ -167,7 +167,7 @@ class DeviceItems(LocalItems):
         if self.metric.symmetric:
             left = right = left - right
         values = torch.empty(len(flat), dtype=torch.float64, device=self.device)
-        with full_precision():
+        with precision():
             for code, numbers in self._groups(self.codes[ids.ravel()]):
                 forms = (left[numbers] @ self._matrix(code)) * right[numbers]
                 values[numbers] = forms.sum(dim=1, dtype=torch.float64)

@@ -151,7 +151,7 @@ class Settings:
 
     def near(self, X: Rows, codes: Array, anchors: Array | None = None) -> Near:
         """Targets and impostors of the labeled rows, or of `anchors` among them."""
-        known, search = np.flatnonzero(codes >= 0), self.space.search
+        known, search = np.flatnonzero(codes >= 0), None if sp.issparse(X) else self.space.search
         if len(known) == len(codes):
             return near(X, codes, *self._sizes, anchors, search)
         inside = None if anchors is None else np.searchsorted(known, anchors)

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from .._core.locality import SHARED, Locality
 from .._core.measure import DISTANCE
 from .._spaces.diagonal import Diagonal, DiagonalMetric
-from .._spaces.projected import Projected, ProjectedSpace
+from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
 from .._typing import Array
 from ._alone import alone
 from ._following import following
 from .base import Learner, of_group
 from .docs import TEXTS
-from .parameters import dense, parse, per_class
+from .parameters import dense, parse, per_class, projected
 
 
 class SharedMetric:
@@ -269,8 +269,7 @@ class L2ODML(DistanceLearner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        space = Projected(self.init, self.n_components, self.rank, self.n_power_iter, self.projection, self.max_journal)
-        return parse(self, DISTANCE, per_class(self.lam), space)
+        return parse(self, DISTANCE, per_class(self.lam), projected(self))
 
     @property
     def exact_(self) -> bool:

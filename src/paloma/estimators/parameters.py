@@ -15,6 +15,7 @@ from .._core.step import Step
 from .._device import resolved
 from .._spaces.dense import Dense
 from .._spaces.device import OnDevice
+from .._spaces.projected import Projected
 from .._training.semi import Semi
 from .._training.settings import Settings
 from ._following import device_of
@@ -37,10 +38,10 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
         raise ValueError(f"forget={learner.forget} requires psd='never' or 'end', got psd={learner.psd!r}: decay "
                          "toward the start does not commute with projections inside the loop.")  # fmt: skip
     choice = Choice(measure, locality, step, psd, float(learner.C), float(learner.margin), float(learner.forget))
-    if device_of(learner) not in (None, "auto") and not isinstance(space, OnDevice):
+    if device_of(learner) not in (None, "auto") and space.device is None:
         raise ValueError(
             f"{who} learns on the CPU alone and only supports device=None, got {device_of(learner)!r}. OASIS, ODML, "
-            "LOSL and LODML learn on a device."
+            "LOSL, LODML, L2OSL and L2ODML learn on a device."
         )
     regions, soft = _regions(learner, who, space)
     if learner.remine:
@@ -85,8 +86,19 @@ def _check_numbers(learner: Any) -> None:
 
 def dense(learner: Any) -> Dense:
     """Dense matrices on the device that the learner asks for, in NumPy on the CPU if it asks for none."""
+    device = _device(learner)
+    return Dense(learner.init) if device is None else OnDevice(learner.init, device=device)
+
+
+def projected(learner: Any) -> Projected:
+    """Dual random projection, its small matrices on the device that the learner asks for."""
+    names = [field.name for field in fields(Projected) if field.name != "device"]
+    return Projected(**{name: getattr(learner, name) for name in names}, device=_device(learner))
+
+
+def _device(learner: Any) -> str | None:
     device = resolved(check.name_of(learner), device_of(learner))
-    return Dense(learner.init) if device is None else OnDevice(learner.init, device=str(device))
+    return None if device is None else str(device)
 
 
 def _guarded(learner: Any, space: Representation) -> bool:

@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._core.locality import Locality
 from .._core.measure import SIMILARITY
-from .._spaces.projected import Projected, ProjectedSpace
+from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
 from .base import Learner
 from .docs import TEXTS
-from .parameters import dense, parse, per_class
+from .parameters import dense, parse, per_class, projected
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,8 +132,7 @@ class L2OSL(Learner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        space = Projected(self.init, self.n_components, self.rank, self.n_power_iter, self.projection, self.max_journal)
-        return parse(self, SIMILARITY, per_class(self.lam), space)
+        return parse(self, SIMILARITY, per_class(self.lam), projected(self))
 
     @property
     def exact_(self) -> bool:

@@ -19,7 +19,7 @@ from .._core.locality import Labels
 from .._rows import stacked
 from .._threads import jobs, sharing
 from .._typing import Array
-from ..estimators import Mark, at_start, is_learner, no_learner, obey, parted, reader_of, reading
+from ..estimators import Mark, at_start, following, is_learner, no_learner, obey, parted, reader_of, reading
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -127,6 +127,7 @@ class MetricIndex:
 
     # -- writing ---------------------------------------------------------------------------------------------
 
+    @following
     def add(
         self,
         X: ArrayLike,
@@ -201,6 +202,7 @@ class MetricIndex:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
+    @following
     def search(
         self, Q: ArrayLike, k: int, *, rerank: str = "published", n_candidates: int | None = None, group: Any = None
     ) -> tuple[Array, Array]:

@@ -18,7 +18,7 @@ from ..._compiled.sweep import sweep
 from ..._core.choice import Choice
 from ..._core.loop import Averages
 from ..._core.stream import Stream, aggressiveness, margins_of
-from ..._device import has_triton, torch
+from ..._device import has_triton, tf32_allowed, torch
 from ..._typing import Array
 from .matrices import DeviceMatrices
 from .pairs import Order, Pairs, pairs_of
@@ -317,7 +317,7 @@ class Grouped(Plain):
         out = torch.empty((len(block), -(-n_columns // 2)), dtype=torch.float64, device=self.X.device)
         self.kernels.pair_values[(len(tiles), out.shape[1])](
             block.left, block.right, stack, tiles, out, d, n_columns, free, self.matrices.symmetric, height, TILE,
-            depth, num_warps=4, num_stages=3,
+            depth, _products(), num_warps=4, num_stages=3,
         )  # fmt: skip
         return out.sum(dim=1)
 
@@ -356,11 +356,16 @@ class Grouped(Plain):
         scaled = block.left * net[:, None]
         self.kernels.move[(len(self.corners), GROUPS)](
             scaled, block.right, stack, parts, runs, self.corners, self.X.shape[1], len(runs),
-            -(-len(runs) // GROUPS), sign * mu, TILE, TILE, MOVE_DEPTH, num_warps=4, num_stages=3,
+            -(-len(runs) // GROUPS), sign * mu, TILE, TILE, MOVE_DEPTH, _products(), num_warps=4, num_stages=3,
         )  # fmt: skip
         if lam:
             shared.sub_(parts.sum(dim=0), alpha=sign * lam)
         self.matrices.stale = self.matrices.symmetric
+
+
+def _products() -> str:
+    """How Triton multiplies float32."""
+    return "tf32" if tf32_allowed() else "ieee"
 
 
 def _linear(rule: Any, norms: Any, C: Any) -> tuple[Any, Any]:

@@ -81,7 +81,7 @@ def form(shared, stack, out, corners, d, n_slots, lam, mu, SIZE: tl.constexpr):
 @triton.jit(do_not_specialize=["free"], do_not_specialize_on_alignment=["tiles"])
 def pair_values(
     left, right, stack, tiles, out, d, n_columns, free, SYMMETRIC: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    BK: tl.constexpr,
+    BK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """<A_slot, l_r r_r^T> of the pairs of one tile (slot, first, count), as one part for each two columns of tiles.
 
@@ -108,7 +108,7 @@ def pair_values(
                     ks = k + depth
                     v = tl.load(left + rows[:, None] * d + ks[None, :], mask=taken[:, None], other=0.0)
                     m = tl.load(own + ks[:, None] * d + columns[None, :], mask=inside[None, :], other=0.0)
-                    acc = tl.dot(v, m, acc, input_precision="ieee")
+                    acc = tl.dot(v, m, acc, input_precision=PRECISION)
                 acc *= 2.0
                 end = tl.minimum(d, (n + 1) * BN) if SYMMETRIC else d
                 for k in range(diagonal, end, BK):
@@ -118,7 +118,7 @@ def pair_values(
                     m = tl.load(
                         own + ks[:, None] * d + columns[None, :], mask=deep[:, None] & inside[None, :], other=0.0
                     )
-                    acc = tl.dot(v, m, acc, input_precision="ieee")
+                    acc = tl.dot(v, m, acc, input_precision=PRECISION)
                 r = tl.load(
                     right + rows[:, None] * d + columns[None, :], mask=taken[:, None] & inside[None, :], other=0.0
                 )
@@ -129,7 +129,7 @@ def pair_values(
 @triton.jit(do_not_specialize=["n_runs", "share"], do_not_specialize_on_alignment=["runs"])
 def move(
     scaled, right, stack, parts, runs, corners, d, n_runs, share, factor, BM: tl.constexpr, BN: tl.constexpr,
-    BK: tl.constexpr,
+    BK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """One tile of L_c -= factor sum_r s_r r_r^T for the `share` runs of a group; their sum is the group's part of U.
 
@@ -151,7 +151,7 @@ def move(
             rows, taken = first + k + depth, k + depth < count
             a = tl.load(scaled + rows[:, None] * d + m[None, :], mask=taken[:, None] & high[None, :], other=0.0)
             b = tl.load(right + rows[:, None] * d + n[None, :], mask=taken[:, None] & wide[None, :], other=0.0)
-            acc = tl.dot(tl.trans(a), b, acc, input_precision="ieee")
+            acc = tl.dot(tl.trans(a), b, acc, input_precision=PRECISION)
         tl.store(own, old - factor * acc, mask=known)
         whole += acc
     tl.store(parts + group.to(tl.int64) * d * d + here, whole, mask=inside)

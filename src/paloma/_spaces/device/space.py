@@ -11,7 +11,7 @@ from ..._core.choice import Choice
 from ..._core.loop import cuts, due
 from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Space
 from ..._core.stream import Stream, Tally
-from ..._device import full_precision, torch
+from ..._device import precision, torch
 from ..._progress import report
 from ..._search.device import neighbors_by_class
 from ..._typing import Array, Rows
@@ -83,10 +83,15 @@ class DeviceSpace(Space):
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         if not len(stream.triplets):
             return Tally()
-        rate, current = counts.rate if how.averaging or counts.n_means else None, not self.ahead
+        rate = counts.rate if how.averaging or counts.n_means else None
+        return self.run(choice, stream, counts.seen, how, rate)
+
+    def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
+        """The loop, with averages taken at this rate; None takes none. Out of memory, nothing has changed."""
+        current = not self.ahead
         try:
-            with full_precision():
-                return self._run(choice, stream, counts.seen, how, rate)
+            with precision():
+                return self._run(choice, stream, seen, how, rate)
         except torch.OutOfMemoryError:
             if current:
                 self.held, self.ahead = None, False
@@ -250,12 +255,7 @@ class OnDevice(Dense):
         return {"soft regions": "{who}: soft_regions=True is not available on a device; use device=None."}
 
     def adapted(self, who: str, choice: Choice) -> Choice:
-        if choice.psd.sequential:
-            raise ValueError(
-                f"{who}: psd={choice.psd.word!r} solves an eigenproblem for each triplet and is not available on a "
-                "device; use psd='end', a number of triplets, or device=None."
-            )
-        return choice
+        return on_device(who, choice)
 
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
         _refuse_sparse(who, X)
@@ -270,6 +270,18 @@ class OnDevice(Dense):
 
     def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> DeviceSpace:  # type: ignore[override]
         return DeviceSpace(super().restore(choice, state, kept), torch.device(self.device))
+
+
+def on_device(who: str, choice: Choice) -> Choice:
+    """The choice, if a device can learn it."""
+    if choice.psd.sequential:
+        raise ValueError(
+            f"{who}: psd={choice.psd.word!r} solves an eigenproblem for each triplet and is not available on a "
+            "device; use psd='end', a number of triplets, or device=None."
+        )
+    if choice.forget:
+        raise ValueError(f"{who} cannot forget on a device and only supports forget=0 there; use device=None.")
+    return choice
 
 
 def _refuse_sparse(who: str, X: Rows) -> None:

@@ -5,6 +5,7 @@ steps alone make up, is then projected at read-out as well (theory 9).
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,11 +17,14 @@ from ..._core.locality import FREE, Locality
 from ..._core.measure import Measure
 from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally
+from ..._device import torch
 from ..._rows import identity_values
+from ..._search.device import neighbors_by_class
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric, refuse_dense
 from ..dense.space import DenseSpace, scale_of
+from ..device import DeviceSpace, on_device
 from .metric import LowRankMetric
 from .projection import Projection, spanning
 from .state import SCHEMA, projection_of, projection_state
@@ -42,6 +46,11 @@ class Projected(Representation):
     n_power_iter: int = 2
     projection: str = "gaussian"
     max_journal: int | None = None
+    device: str | None = None
+
+    @property
+    def search(self) -> Any:
+        return None if self.device is None else partial(neighbors_by_class, device=self.device)
 
     @property
     def cannot(self) -> dict[str, str]:
@@ -55,7 +64,7 @@ class Projected(Representation):
         return False
 
     def adapted(self, who: str, choice: Choice) -> Choice:
-        return choice
+        return choice if self.device is None else on_device(who, choice)
 
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Projected":
         if not isinstance(self.init, str):
@@ -129,6 +138,10 @@ class ProjectedSpace(Space):
         return self.state.dtype
 
     @property
+    def device(self) -> Any:
+        return None if self.kind.device is None else torch.device(self.kind.device)
+
+    @property
     def exact(self) -> bool:
         """Whether rows span so few directions that learning runs in their exact coordinates."""
         return bool(self.state.exact)
@@ -143,7 +156,7 @@ class ProjectedSpace(Space):
         shift = self._shift(choice, stream, X)
         shift += 0.0 if stream.shift is None else stream.shift
         inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
-        tally = DenseSpace(self.state.inner).run(choice, inside, counts.seen, how, None)
+        tally = self._run(choice, inside, counts.seen, how)
         shares = self._fading_shares if choice.forget else self._shares
         last, mean = shares(counts, len(tau), how.averaging or counts.n_means > 0)
         codes = np.full((len(tau), 2), FREE, np.int32)
@@ -152,6 +165,16 @@ class ProjectedSpace(Space):
         self.state.journal.add(stream.X, stream.triplets, codes, last * tau, mean * tau)
         self.axes = (choice.measure, choice.locality)
         self._bound(counts)
+        return tally
+
+    def _run(self, choice: Choice, inside: Stream, seen: int, how: Pass) -> Tally:
+        """Learn projected rows, on the device if there is one."""
+        dense = DenseSpace(self.state.inner)
+        if self.kind.device is None:
+            return dense.run(choice, inside, seen, how, None)
+        away = DeviceSpace(dense, self.device)
+        tally = away.run(choice, inside, seen, how, None)
+        self.state.inner = away.on_host().matrices
         return tally
 
     def _shift(self, choice: Choice, stream: Stream, X: Array) -> Array:
