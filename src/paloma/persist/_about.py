@@ -7,11 +7,12 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+from .. import __version__
 from ..estimators import learner_of
 
 # Classes, and features, that are named.
 LISTED = 1000
-_LIBRARIES = ("paloma", "numpy", "scipy", "scikit-learn", "numba", "safetensors")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "safetensors")
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -52,4 +53,4 @@ def _pools() -> ThreadpoolController:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in _LIBRARIES}
+    return {"paloma": __version__, **{name: version(name) for name in _LIBRARIES}}
