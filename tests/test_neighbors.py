@@ -187,12 +187,48 @@ def test_votes_equal_the_literal_ones(kind, k, weights):
     np.testing.assert_array_equal(model.predict(Q), model.classes_[model.predict_proba(Q).argmax(axis=1)])
 
 
+@pytest.mark.parametrize("weights", ["soft", "uniform"])
+@pytest.mark.parametrize("kind", MEASURE)
+def test_the_number_of_neighbors_is_the_one_by_which_rows_classify_each_other_best(kind, weights):
+    metric = fitted(kind)
+    model = MetricKNeighborsClassifier(metric, weights=weights).fit(X, Y)
+    least = {"uniform": 3, "soft": 10 if MEASURE[kind] == "distance" else 7}[weights]
+    counts = [k for k in (3, 5, 7, 10, 14, 20, 28, 40, 56) if k >= least]
+    assert model.n_neighbors_ == neighbors.best_count(MEASURE[kind], matrices(metric), X, Y, weights, counts)
+    same = MetricKNeighborsClassifier(metric, n_neighbors=model.n_neighbors_, weights=weights).fit(X, Y)
+    np.testing.assert_array_equal(model.predict_proba(Q), same.predict_proba(Q))
+    assert model.set_params(n_neighbors=2).n_neighbors_ == 2
+
+
+def test_noisy_labels_ask_for_more_neighbors():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(900, 3))
+    clean = (rows[:, 0] > 0).astype(int)
+    noisy = np.where(rng.random(900) < 0.3, 1 - clean, clean)
+    counts = [MetricKNeighborsClassifier(ODML(random_state=0)).fit(rows, y).n_neighbors_ for y in (clean, noisy)]
+    assert counts[0] <= 14
+    assert counts[1] == 56
+
+
+def test_the_number_of_neighbors_follows_rows_and_weights():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(800, 3))
+    y = np.where(rng.random(800) < 0.3, 1, 0) ^ (rows[:, 0] > 0)
+    model = MetricKNeighborsClassifier(ODML(random_state=0)).partial_fit(rows[:12], y[:12])
+    assert model.n_neighbors_ == 10
+    model.partial_fit(rows[12:], y[12:])
+    assert model.n_neighbors_ == 56
+    assert model.set_params(weights="uniform").n_neighbors_ != 3
+    assert model.fit(rows[:12], y[:12]).n_neighbors_ < 12
+
+
 def test_equal_rows_and_few_rows():
     rows, y = np.zeros((4, 2)), np.array([0, 1, 1, 0])
     metric = ODML(scale=None).fit(rows, y, triplets=[[0, 0, 0]])
     for weights in ("soft", "distance"):
-        model = MetricKNeighborsClassifier(metric, weights=weights).fit(rows, y)  # ten neighbors: all four
+        model = MetricKNeighborsClassifier(metric, n_neighbors=4, weights=weights).fit(rows, y)
         np.testing.assert_allclose(model.predict_proba([[0.0, 0.0], [3.0, 4.0]]), 0.5, atol=1e-6)
+        model = MetricKNeighborsClassifier(metric, weights=weights).fit(rows, y)
         assert model.kneighbors(return_distance=False).shape == (4, 3)
         assert not (model.kneighbors(return_distance=False) == np.arange(4)[:, None]).any()
     with pytest.raises(ValueError, match="n_neighbors=5 is more than"):

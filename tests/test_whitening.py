@@ -59,7 +59,7 @@ def agree(model, by_hand, W, labels=(None, 0, 1, 2)):
     """`by_hand` learned rows X W."""
     W = np.diag(W) if W.ndim == 1 else W
     for label in labels:
-        expected = W @ by_hand.metric_matrix(label) @ W
+        expected = W @ by_hand.metric_matrix(label) @ W.T
         np.testing.assert_allclose(model.metric_matrix(label), expected, rtol=1e-8, atol=1e-8)
 
 
@@ -94,13 +94,48 @@ def test_given_triplets_are_learned_on_mapped_rows(kind, scale):
 
 @pytest.mark.parametrize("kind", DENSE)
 def test_labels_are_mined_again_in_mapped_rows(kind):
-    model = kind(random_state=0).fit(X, Y)
+    model = kind(scale="full", random_state=0).fit(X, Y)
     pairs = scatter_pairs(paloma.triplets.mine(X, Y.astype(np.int32)).triplets)
     W = made(full_whitener, X[pairs[:, 0]] - X[pairs[:, 1]])
     by_hand = kind(scale="scalar", random_state=0).fit(X @ W, Y)
     np.testing.assert_allclose(model.whitener_, W, rtol=1e-10)
     assert model.mined_ == by_hand.mined_
     agree(model, by_hand, W)
+
+
+# --- units of the features -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*DENSE, L2ODML])
+def test_units_that_say_nothing_do_not_matter(kind):
+    extra = {"random_state": 0, "n_components": 5} if kind is L2ODML else {"random_state": 0}
+    plain = X / X.std(axis=0)
+    odd = plain * np.geomspace(1e-4, 1e5, 13)
+    odd[:, 6] = 3.0  # constant
+    plain[:, 6] = 3.0
+    model, by_hand = kind(**extra).fit(odd, Y), kind(**extra).fit(plain, Y)
+    assert model.mined_ == by_hand.mined_
+    ratio = model.pairwise_score(odd[:9], odd[9:], Y[9:]) / by_hand.pairwise_score(plain[:9], plain[9:], Y[9:])
+    np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-5)
+    assert kind(**{**extra, "scale": "diagonal"}).fit(odd, Y).mined_ != model.mined_
+
+
+def test_units_that_say_which_features_matter_are_kept():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 60)
+    rows = rng.normal(size=(180, 40)) * np.r_[5.0, 5.0, np.full(38, 0.2)]
+    rows[:, :2] += 15.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    model, as_given = LODML(random_state=0).fit(rows, y), LODML(scale="full", random_state=0).fit(rows, y)
+    np.testing.assert_array_equal(model.whitener_, as_given.whitener_)
+
+
+def test_a_start_in_the_units_of_X_stays_what_it_is_in_other_units():
+    start = np.diag(np.geomspace(3, 0.01, 13)) + 0.01
+    odd = X * np.geomspace(0.01, 10, 13)
+    model = LODML(init=start, C=1e-16, random_state=0).fit(odd, Y)
+    assert not np.allclose(model.whitener_, model.whitener_.T)
+    metric = model.metric_matrix()
+    np.testing.assert_allclose(metric / metric[0, 0], start / start[0, 0], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("early_stopping", [False, True])

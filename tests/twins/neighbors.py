@@ -39,7 +39,7 @@ def local_shares(measure, metrics, Q, X, y, k, weights):
             if weights == "uniform":
                 weight = 1.0
             elif measure == "similarity":
-                weight = 1.0 / (place + 1) if place < 7 else 0.0
+                weight = 1.0 / (place + max(k / 7, 1.0))
             elif weights == "soft":
                 weight = np.exp(-value / (0.25 * values[-1]))
             else:
@@ -49,6 +49,22 @@ def local_shares(measure, metrics, Q, X, y, k, weights):
     return np.array(shares)
 
 
+def best_count(measure, metrics, X, y, weights, counts):
+    """The number of neighbors, of these, with the largest mean of log(share of the own label + .02), row by row."""
+    scores, labels = [], sorted(set(y))
+    for k in counts:
+        logs = []
+        for i in range(len(X)):
+            others = np.arange(len(X)) != i
+            rest = [label for j, label in enumerate(y) if j != i]
+            shares = dict.fromkeys(labels, 0.0)
+            found = local_shares(measure, metrics, X[i : i + 1], X[others], rest, k, weights)[0]
+            shares.update(zip(sorted(set(rest)), found, strict=True))
+            logs.append(np.log(shares[y[i]] + 0.02))
+        scores.append(np.mean(logs))
+    return counts[int(np.argmax(scores))]
+
+
 def mixed_shares(tables, points, codes, truth, k=10, soft=True):
     """Share of the true class in the votes of each query, (n_points, n_queries), all mixtures sorted in full."""
     shares = np.empty((len(points), len(truth)))
@@ -56,7 +72,6 @@ def mixed_shares(tables, points, codes, truth, k=10, soft=True):
         for q, label in enumerate(truth):
             mixed = (1 - s) * tables[0][q] + (s - t) * tables[1][q] + t * tables[2][q]
             near = np.argsort(mixed, kind="stable")[:k]
-            weights = np.exp(-mixed[near] / (0.25 * mixed[near][-1])) if soft else (1 / np.arange(1.0, k + 1))
-            weights[7:] *= 1.0 if soft else 0.0
+            weights = np.exp(-mixed[near] / (0.25 * mixed[near][-1])) if soft else 1 / (np.arange(k) + max(k / 7, 1.0))
             shares[p, q] = weights[codes[near] == label].sum() / weights.sum()
     return shares

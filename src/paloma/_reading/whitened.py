@@ -20,13 +20,13 @@ def whitened(X: Rows, whitener: Array | None) -> Rows:
 
 
 def conjugated(matrix: Array, whitener: Array) -> Array:
-    """W A W."""
+    """W A W^T."""
     W = whitener.astype(matrix.dtype, copy=False)
-    return W[:, None] * matrix * W if W.ndim == 1 else W @ matrix @ W
+    return W[:, None] * matrix * W if W.ndim == 1 else W @ matrix @ W.T
 
 
 class Whitened:
-    """The metric W M_c W, by asking `inner` for M_c on rows X W."""
+    """The metric W M_c W^T, by asking `inner` for M_c on rows X W."""
 
     def __init__(self, inner: Any, whitener: Array) -> None:
         self.inner, self.whitener = inner, whitener
@@ -79,10 +79,10 @@ class Whitened:
         return int(self.inner.n_components)
 
     def components(self) -> Array:
-        """Map whose Euclidean distances are those of the shared part: C W, C that of the metric inside."""
+        """Map whose Euclidean distances are those of the shared part: C W^T, C that of the metric inside."""
         inside = self.inner.components()
         W = self.whitener.astype(inside.dtype, copy=False)
-        return inside * W if W.ndim == 1 else inside @ W
+        return inside * W if W.ndim == 1 else inside @ W.T
 
     def transform(self, X: Rows) -> Array:
         """Rows whose Euclidean distances are those of the shared part."""

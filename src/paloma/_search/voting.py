@@ -1,4 +1,4 @@
-"""The vote of neighbors: their weights, and its tie rule (theory 23)."""
+"""The vote of neighbors: their weights, their number, and the tie rule (theory 23)."""
 
 import numpy as np
 
@@ -6,10 +6,16 @@ from .._typing import Array
 
 # What the winner of a tie stands out by.
 EDGE = 1e-9
-# The soft vote: exp(-d_r^2 / (SOFTNESS d_k^2)) of the r-th of k neighbors; of similarities 1 / r over N_RANKS.
+# The soft vote: exp(-d_r^2 / (SOFTNESS d_k^2)) of the r-th of k neighbors; of similarities 1 / (r - 1 + k / N_RANKS).
 SOFTNESS = 0.25
 N_RANKS = 7
 RULES = ("soft", "uniform", "distance")
+# Numbers of neighbors that are compared, from LEAST_SOFT on if the vote is soft: (of similarities, of distances). Rows
+# that the metric learned from have their own class too near, and would judge fewer neighbors too well.
+COUNTS = (3, 5, 7, 10, 14, 20, 28, 40, 56)
+LEAST_SOFT = (7, 10)
+# A true class without a vote counts as if it had this share.
+LEAST_SHARE = 0.02
 
 
 def vote_weights(rule: str, nearness: Array, is_distance: bool) -> Array:
@@ -19,14 +25,37 @@ def vote_weights(rule: str, nearness: Array, is_distance: bool) -> Array:
     if not is_distance:
         if rule == "distance":
             raise ValueError("weights='distance' requires a distance learner; a similarity votes 'soft' or 'uniform'.")
-        ranks = np.arange(1.0, nearness.shape[1] + 1.0)
-        return np.broadcast_to(np.where(ranks <= N_RANKS, 1.0 / ranks, 0.0), nearness.shape)
+        k = nearness.shape[1]
+        return np.broadcast_to(1.0 / (np.arange(k) + max(k / N_RANKS, 1.0)), nearness.shape)
     squares = np.maximum(nearness, 0.0)
     if rule == "soft":
         return np.exp(-squares / np.maximum(SOFTNESS * squares[:, -1:], np.finfo(np.float64).tiny))
     same = squares == 0.0
     with np.errstate(divide="ignore"):
         return np.where(same.any(axis=1, keepdims=True), same, 1.0 / np.sqrt(squares))
+
+
+def counts_of(rule: str, is_distance: bool, n: int) -> list[int]:
+    """Numbers of neighbors that are worth a comparison if there are n, ascending; the least of them in any case."""
+    least = LEAST_SOFT[is_distance] if rule == "soft" else COUNTS[0]
+    return [k for k in COUNTS if least <= k <= max(n, least)]
+
+
+def best_count(
+    rule: str, counts: list[int], nearness: Array, codes: Array, truth: Array, is_distance: bool,
+    factors: Array | None = None,
+) -> int:  # fmt: skip
+    """The number of neighbors by which the true classes get the largest shares of the votes, by the mean of their logs.
+
+    nearness, codes : values and class codes of the neighbors of each row, nearest first, as many as the largest count.
+    truth : class codes of the rows. factors : of the neighbors' votes.
+    """
+    scores = []
+    for k in counts:
+        weights = vote_weights(rule, nearness[:, :k], is_distance) * (1.0 if factors is None else factors[:, :k])
+        share = (weights * (codes[:, :k] == truth[:, None])).sum(axis=1) / weights.sum(axis=1)
+        scores.append(float(np.log(share + LEAST_SHARE).mean()))
+    return counts[int(np.argmax(scores))]
 
 
 def majority(codes: Array, weights: Array | None = None) -> Array:

@@ -52,11 +52,15 @@ def points_of(is_local: bool) -> Array:
 
 
 def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
-    """Labeled rows at random, and for each its half, 0 or 1, or -1; None if a half has fewer than 2 classes."""
+    """Labeled rows at random, and for each its half, 0 or 1, or -1; None if a half has fewer than 2 classes.
+
+    Classes are cut in two as evenly as they can be.
+    """
     known = np.flatnonzero(codes >= 0)
     most = max(MAX_ROWS, ROWS_PER_CLASS * len(np.unique(codes[known])))
     chosen = rng.permutation(known)[: max(MAX_CANDIDATES, most)]
-    half = np.where(np.arange(len(chosen)) < most, np.arange(len(chosen)) % 2, -1)
+    half = np.full(len(chosen), -1)
+    half[np.argsort(codes[chosen[:most]], kind="stable")] = np.arange(min(most, len(chosen))) % 2
     enough = all(len(np.unique(codes[chosen[half == part]])) > 1 for part in (0, 1))
     return (chosen, half) if enough else None
 
@@ -68,11 +72,12 @@ def due(before: int, after: int) -> bool:
 
 def spaced(codes: Array) -> tuple[Array, Array]:
     """Labeled rows of a stream, and which of them are judged, both evenly spaced: no randomness is used up."""
-    chosen = _evenly(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
-    return chosen, _evenly(np.arange(len(chosen)), MAX_ROWS)
+    chosen = evenly(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
+    return chosen, evenly(np.arange(len(chosen)), MAX_ROWS)
 
 
-def _evenly(numbers: Array, most: int) -> Array:
+def evenly(numbers: Array, most: int) -> Array:
+    """At most so many of the numbers, evenly spaced."""
     return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), most)).astype(np.intp)]
 
 

@@ -14,6 +14,7 @@ from .._threads import sharing
 from .._typing import Array, Rows
 from .mining import Mined, Near, in_blocks, mine_by, near, target_pairs
 from .semi import Semi
+from .units import better_units
 from .whitening import MAX_FULL, whitener_of
 
 # Rows that one product of mining or whitening takes on a side, or more.
@@ -91,12 +92,23 @@ class Settings:
         form = self.space.whitening if self.choice.measure.is_distance else "scalar"
         return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
 
-    def whitener(self, X: Rows, pairs: Array | None) -> Array | None:
-        """What X is multiplied by before it is scaled, from pairs (or triplets) that begin with near rows."""
+    def whitener(self, X: Rows, pairs: Array | None, units: Array | None = None) -> Array | None:
+        """What X is multiplied by before it is scaled, from pairs (or triplets) that begin with near rows.
+
+        units : X is given divided by them.
+        """
         if pairs is None:
             return None
         with sharing(TILE, X.shape[1], X.shape[1]):
-            return whitener_of(self.form(X), X, pairs[:, :2])
+            return whitener_of(self.form(X), X, pairs[:, :2], units)
+
+    def labeled_whitener(self, X: Rows, codes: Array) -> Array | None:
+        """The same from labels, which by default also judge in which units the features are taken."""
+        units = None
+        if self.scale == "auto" and self.form(X) != "scalar" and not sp.issparse(X):
+            units = better_units(X, codes, lambda rows, own: self.whitener(rows, self.near_pairs(rows, own)))
+        rows = X if units is None else (X / units).astype(X.dtype, copy=False)
+        return self.whitener(rows, self.near_pairs(rows, codes), units)
 
     def first_whitener(self, X: Rows, pairs: Array | None) -> Array | None:
         """The same for a stream; by default only if its first pairs are as many as features: it is not made again."""

@@ -68,8 +68,7 @@ class Trainer:
         mined, first = None, data.given
         if first is None:
             self._check_classes(codes, data.y)
-        near = data.near if first is not None else settings.near_pairs(X, own)
-        whitener = settings.whitener(X, near)
+        whitener = settings.labeled_whitener(X, own) if first is None else settings.whitener(X, data.near)
         if first is None:
             rows = settings.mining_rows(whitened(X, whitener))
             mined = settings.mine(rows, own, space=old and old.space)

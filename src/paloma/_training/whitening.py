@@ -27,10 +27,11 @@ MAX_DIFFERENCES = 50_000
 TILE = 4096
 
 
-def whitener_of(form: str, X: Rows, pairs: Array) -> Array | None:
+def whitener_of(form: str, X: Rows, pairs: Array, units: Array | None = None) -> Array | None:
     """W, of determinant 1, from rows whose `pairs` should be near: (d, d) if "full", (d,) if "diagonal".
 
-    None if the form is "scalar", or if there is no pair of different rows to tell.
+    None if the form is "scalar", or if there is no pair of different rows to tell. units : X is given divided by them,
+    and W is for X in its own units.
     """
     if form == "scalar" or not len(pairs):
         return None
@@ -38,7 +39,15 @@ def whitener_of(form: str, X: Rows, pairs: Array) -> Array | None:
     keys = keys[np.linspace(0, len(keys) - 1, min(len(keys), MAX_DIFFERENCES)).astype(np.intp)]
     pairs = np.stack(np.divmod(keys, X.shape[0]), axis=1)
     whitener = full_whitener if form == "full" else diagonal_whitener
-    return whitener(_differences(X, pairs), len(pairs), X.shape[1])
+    found = whitener(_differences(X, pairs), len(pairs), X.shape[1])
+    return found if found is None or units is None else _undivided(found, units)
+
+
+def _undivided(whitener: Array, units: Array) -> Array:
+    """What maps X as this one maps X / units, of determinant 1: its rows divided by the units."""
+    logs = np.log(units)
+    share = np.exp(logs.mean() - logs)
+    return whitener * share if whitener.ndim == 1 else share[:, None] * whitener
 
 
 def _differences(X: Rows, pairs: Array) -> Iterator[Any]:
@@ -90,11 +99,11 @@ def _powers(values: Array) -> Array:
 
 
 def on_whitened(space: Any, whitener: Array | None) -> Any:
-    """A representation whose start, if it is a matrix A in the units of X, is W^-1 A W^-1: as whitened rows see it."""
+    """A representation whose start, if it is a matrix A in the units of X, is W^-1 A W^-T: as whitened rows see it."""
     start = None if whitener is None else space.start(len(whitener), np.dtype(float))
     if start is None or whitener is None:
         return space
     if whitener.ndim == 1:
         return replace(space, init=start / whitener[:, None] / whitener)
     inverse = np.linalg.inv(whitener)
-    return replace(space, init=inverse @ start @ inverse)
+    return replace(space, init=inverse @ start @ inverse.T)

@@ -29,8 +29,9 @@ MATRICES = """\
         work in any units. "full" whitens X before that, half-way: rows become X W, W = S^(-1/4) with S the shrunk
         scatter of the differences between rows that should be near, so that learning starts at W W instead of the
         identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "full" for ODML,
-        LODML and SLMOML up to 1,024 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others.
-        None takes X as it is.
+        LODML and SLMOML up to 1,024 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others;
+        if `fit` mines dense rows, it also judges by their labels whether features are first divided by their standard
+        deviations. None takes X as it is.
     guard : "auto", True or False
         After `fit` from labels, two halves of some 800 rows judge how far the metrics follow what was learned
         (`strength_`), and how far its local part (`local_share_`): each half by what the other one teaches. If labels

@@ -133,7 +133,7 @@ def _knn(classifier: MetricKNeighborsClassifier, dtype: Any) -> Any:
         what = "weights='distance'" if classifier.weights == "distance" else "a classifier of sparse rows"
         raise ValueError(f"{what} cannot be exported to ONNX; weights='soft' or 'uniform' over dense rows can.")
     parts = Parts.of(classifier.metric_, dtype)
-    graph, k = Graph(parts.stack.dtype), min(classifier.n_neighbors, len(classifier.labels_))
+    graph, k = Graph(parts.stack.dtype), classifier.n_neighbors_
     items = graph.constant(parts.item_vectors(classifier.rows_, classifier.labels_).T)
     queries = _query(graph, parts, graph.input("X", ("n", parts.stack.shape[1])))
     found, places = graph.add(

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import Labels
-from .._search.voting import RULES, majority, vote_shares, vote_weights
+from .._search.voting import RULES, best_count, counts_of, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
@@ -33,8 +33,10 @@ from ..estimators import (
 from ..estimators.base import Learner
 from ._voters import Voters
 
-# The default of n_neighbors; as the only value it may be more than there are rows.
-N_NEIGHBORS = 10
+# Rows that judge how many neighbors vote, evenly spaced among those that do; they do so again in a stream each time
+# there are GROWTH times as many.
+MAX_JUDGES = 1000
+GROWTH = 1.5
 
 
 class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -49,13 +51,15 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         None is ``LODML(random_state=0)``. A fitted learner is used as it is, including inside a FrozenEstimator, unless
         its parameters were changed since it learned; an unfitted or changed one is cloned and fitted on the rows passed
         to `fit`.
-    n_neighbors : int
-        Number of neighbors that vote. The default of 10 means all rows if there are fewer; any other number of
-        neighbors must be there. A tie goes to the class of the nearest of the tied neighbors. May be changed at any
-        time; `neighbor_scores` compares several numbers without learning again.
+    n_neighbors : int or "auto"
+        Number of neighbors that vote. "auto": at most 1,000 of the rows that vote are classified by the others, and of
+        10, 14, 20, 28, 40 and 56 neighbors (similarities: also 7) the number is taken that gives their true classes the
+        largest shares: noisy labels ask for more neighbors than clean ones. `n_neighbors_` is what was taken. A tie
+        goes to the class of the nearest of the tied neighbors. May be changed at any time; `neighbor_scores` compares
+        several numbers without learning again.
     weights : {"soft", "uniform", "distance"}
         What a neighbor's vote counts. "soft": for distances exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last
-        neighbor; for similarities 1 / r for the r-th of the first seven. "uniform": the same for all
+        neighbor; for similarities 1 / (r - 1 + k / 7), for seven neighbors 1 / r. "uniform": the same for all
         (``n_neighbors=3, weights="uniform"`` is the paper's vote). "distance": 1 / d_r, for distances only.
     streamed_rows : int
         How many rows of each class that come by `partial_fit` are kept to vote: a uniform sample of them, or the last
@@ -75,12 +79,13 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _placed: Any  # the rows under the metric; None: not yet
+    _judged: Any  # weights and number of rows by which "auto" was judged, and what it found; None: not yet
 
     def __init__(
         self,
         metric: Any = None,
         *,
-        n_neighbors: int = N_NEIGHBORS,
+        n_neighbors: int | str = "auto",
         weights: str = "soft",
         streamed_rows: int = 1000,
         n_jobs: int | None = None,
@@ -121,6 +126,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 rows if whole else rows[numbers], codes, None if whole else numbers,
                 None if votes is None else votes[numbers], n, n,
             )  # fmt: skip
+            self._judged = None
             self._place()
         return self
 
@@ -143,6 +149,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             for more in (classes, labels):
                 known = known if more is None else known.extended(np.asarray(more))
             if fresh:
+                self._judged = None
                 metric = LODML(random_state=0) if self.metric is None else self.metric
                 self.metric_ = metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric)
             learner = bare_learner(self.metric_)
@@ -183,13 +190,13 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return rows.astype(reader.dtype, copy=False)
 
     def _check_parameters(self) -> None:
-        check.check_count("n_neighbors", self.n_neighbors)
+        check_n_neighbors(self.n_neighbors)
         check.check_word("weights", self.weights, RULES)
         check.check_count("streamed_rows", self.streamed_rows)
         check.check_jobs(self.n_jobs)
 
     def _check_enough(self, n: int, what: str) -> None:
-        if n < self.n_neighbors != N_NEIGHBORS:
+        if not isinstance(self.n_neighbors, str) and n < self.n_neighbors:
             raise ValueError(f"n_neighbors={self.n_neighbors} is more than the {what}.")
 
     def _voters(self, learner: Learner, rows: Any, labels: Array) -> tuple[Array, Array]:
@@ -223,6 +230,33 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             reader = reader_of(learner)
             self._placed = reader.items(rows, reader.candidates(rows, self.labels_))
             self._published = learner.n_updates_
+        if self.n_neighbors == "auto":
+            self._judge()
+
+    def _judge(self) -> int:
+        """What "auto" stands for; found anew if other weights are asked for, or once there are far more rows."""
+        n, found = len(self._kept), self._judged
+        if found is None or found[0] != self.weights or not n / GROWTH < found[1] <= n:
+            self._judged = found = (self.weights, n, self._best_count())
+        return found[2]
+
+    def _best_count(self) -> int:
+        """The number of neighbors by which the rows that vote classify each other best."""
+        kept, is_distance = self._kept, measure_of(bare_learner(self.metric_)).is_distance
+        counts = counts_of(self.weights, is_distance, len(kept) - 1)
+        if len(counts) == 1:
+            return counts[0]
+        rows = np.linspace(0, len(kept) - 1, min(len(kept), MAX_JUDGES)).astype(np.intp)
+        values, ids = self._items.search(self._items.X[rows], counts[-1], own=rows)
+        factors = None if kept.weights is None else kept.weights[ids]
+        return best_count(self.weights, counts, values, kept.numbers[ids], kept.numbers[rows], is_distance, factors)
+
+    @property
+    def n_neighbors_(self) -> int:
+        """The number of neighbors that vote: `n_neighbors`, or what "auto" found; all rows if there are fewer."""
+        check_is_fitted(self)
+        wanted = self._judge() if self.n_neighbors == "auto" else int(self.n_neighbors)
+        return min(wanted, len(self._kept))
 
     @property
     def _items(self) -> Any:
@@ -267,6 +301,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def refresh(self) -> Self:
         """Map the rows again under the current metric, after it has learned more."""
         check_is_fitted(self)
+        self._judged = None
         self._place()
         return self
 
@@ -293,9 +328,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n = len(self._kept) - (X is None)
-        k = n_neighbors
+        k: Any = n_neighbors
         if k is None:
-            k = min(self.n_neighbors, n) if self.n_neighbors == N_NEIGHBORS else self.n_neighbors
+            k = min(self.n_neighbors_, n) if self.n_neighbors == "auto" else self.n_neighbors
         check.check_count("n_neighbors", k)
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
@@ -328,7 +363,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
         self._check_parameters()
-        values, ids = self._search(X, min(self.n_neighbors, len(self._kept)))
+        values, ids = self._search(X, self.n_neighbors_)
         return self._kept.numbers[ids], self._weighted(values, ids)
 
     def _weighted(self, values: Array, ids: Array) -> Array:
@@ -380,8 +415,24 @@ def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:
     return {"classes": classifier.classes_, **kept}
 
 
-def put_rows(classifier: MetricKNeighborsClassifier, metric: Any, kept: dict[str, Any]) -> None:
-    """Fit a classifier with what `kept_rows` gave, and this fitted metric."""
+def judged_of(classifier: MetricKNeighborsClassifier) -> list[int] | None:
+    """The number of rows that judged how many neighbors vote, and what they found; None if nobody asked."""
+    if classifier.n_neighbors != "auto":
+        return None
+    classifier._judge()
+    return list(classifier._judged[1:])
+
+
+def check_n_neighbors(n_neighbors: Any) -> None:
+    """A number of neighbors, or "auto"."""
+    if not isinstance(n_neighbors, str):
+        check.check_count("n_neighbors", n_neighbors)
+    elif n_neighbors != "auto":
+        raise ValueError(f"n_neighbors must be 'auto' or an integer of at least 1, got {n_neighbors!r}.")
+
+
+def put_rows(classifier: MetricKNeighborsClassifier, metric: Any, kept: dict[str, Any], judged: Any = None) -> None:
+    """Fit a classifier with what `kept_rows` and `judged_of` gave, and this fitted metric."""
     kept = dict(kept)
     if kept["row_numbers"] is None and isinstance(kept["rows"], np.ndarray):
         kept["rows"] = check.read_only(kept["rows"])
@@ -389,4 +440,5 @@ def put_rows(classifier: MetricKNeighborsClassifier, metric: Any, kept: dict[str
     for name in ("n_fitted", "n_seen"):
         kept[name] = len(kept["numbers"]) if kept[name] is None else kept[name]
     classifier._kept = Voters(**kept)
+    classifier._judged = None if judged is None else (classifier.weights, *judged)
     classifier._place()

@@ -14,7 +14,7 @@ from ..estimators import bare_learner, is_learner, parted, reader_of, reading
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
-from ..neighbors.classifier import kept_rows, put_rows
+from ..neighbors.classifier import check_n_neighbors, judged_of, kept_rows, put_rows
 from ..neighbors.index import still
 from . import _plain
 from ._flat import Reader, Writer
@@ -90,7 +90,7 @@ def write_object(writer: Writer, value: Any, where: str) -> dict[str, Any]:
 
 def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: str) -> dict[str, Any]:
     own = {"metric", "n_neighbors", "weights", "streamed_rows", "n_jobs", "metric_", "classes_", "_kept", "_placed",
-           "_published"}  # fmt: skip
+           "_published", "_judged"}  # fmt: skip
     refuse_unknown(vars(model), {*own, "n_features_in_", "feature_names_in_", *_COLUMNS}, where)
     rows, reader = kept_rows(model), reader_of(bare_learner(model.metric_))
     if rows is None:
@@ -106,7 +106,8 @@ def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: 
         metric = write_object(writer, model.metric, f"{where}.metric")
     return {
         "class": "MetricKNeighborsClassifier",
-        "n_neighbors": int(model.n_neighbors),
+        "n_neighbors": "auto" if model.n_neighbors == "auto" else int(model.n_neighbors),
+        "judged": judged_of(model),
         "weights": str(model.weights),
         "streamed_rows": int(model.streamed_rows),
         "metric": metric,
@@ -185,13 +186,18 @@ def _read_part(reader: Reader, part: Any, where: str, depth: int) -> Any:
 
 def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> MetricKNeighborsClassifier:
     parameters = {"n_neighbors", "weights", "streamed_rows"}
-    refuse_entries(node, {"class", *parameters, "metric", "metric_", "attributes", "features", "rows"}, where)
+    refuse_entries(node, {"class", *parameters, "judged", "metric", "metric_", "attributes", "features", "rows"}, where)
     fitted = read_object(reader, node["metric_"], f"{where}.metric_", depth - 1)
     metric = fitted if node["metric"] == "fitted" else node["metric"]
     if metric is not None and metric is not fitted:
         metric = read_object(reader, metric, f"{where}.metric", depth - 1)
         bare_learner(metric)
-    check.check_count("n_neighbors", node["n_neighbors"])
+    check_n_neighbors(node["n_neighbors"])
+    judged = node.get("judged")
+    if judged is not None and (not isinstance(judged, list) or len(judged) != 2):
+        raise ModelFileError(f"{where}.judged must be two numbers")
+    for number in judged or ():
+        check.check_count("judged", number, 0)
     check.check_word("weights", node["weights"], RULES)
     check.check_count("streamed_rows", node.get("streamed_rows", 1))
     out = MetricKNeighborsClassifier(metric, **{name: node[name] for name in parameters if name in node})
@@ -208,7 +214,7 @@ def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> Metri
     if getattr(out, "n_features_in_", None) != view.n_features:
         raise ModelFileError(f"{where} has another number of features than its metric")
     read_attributes(reader, out, node["attributes"], _COLUMNS, where)
-    put_rows(out, fitted, rows)
+    put_rows(out, fitted, rows, judged)
     return out
 
 

@@ -76,7 +76,7 @@ def evaluate(
         accuracy, euclid = learner.leave_one_out_score(rows, y), euclidean_accuracy(rows, y)
         return {"rows": np.shape(rows)[0], "neighbors": 3, "leave_one_out_accuracy": accuracy, "euclid": euclid}
     classifier = copy(last) if items is None else classifier_over(learner, *voters, n_neighbors)
-    k = min(classifier.n_neighbors, np.size(voters[1])) if n_neighbors is None else n_neighbors
+    k = classifier.n_neighbors_ if n_neighbors is None else n_neighbors
     accuracy = classifier.set_params(n_neighbors=k).score(rows, y)
     euclid = euclidean_accuracy(
         rows, y, n_neighbors=k, weights=classifier.weights, items=voters[0], item_labels=voters[1]
