@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import ModelFileError
-from ..feedback import FeedbackSearch
+from ..feedback import FeedbackSearch, FeedbackState
 from . import _container
 from ._about import environment, summary
 from ._flat import Reader, Writer
@@ -26,6 +26,7 @@ from ._registry import register
 __all__ = ["load", "locked", "register", "save"]
 
 register(FeedbackSearch)
+register(FeedbackState)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
