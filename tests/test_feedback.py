@@ -291,6 +291,19 @@ def test_undo_of_rows_that_are_no_items():
     same(search, other)
 
 
+def test_reading_changes_nothing():
+    """Not even the last bits, of matrices so large that read-outs of other learners follow the one before."""
+    rows = np.random.default_rng(3).normal(size=(N, 60))
+    read, unread = FeedbackSearch(rows), FeedbackSearch(rows)
+    for k in range(37):
+        said = Statement(id=k, query=k, relevant=[k + 1], irrelevant=[k + 2], user=("anna", None)[k % 2])
+        read.tell(said)
+        unread.tell(said)
+        read.search(k, 5, user="anna")
+    for user in (None, "anna"):
+        assert np.array_equal(read.metric_matrix(user), unread.metric_matrix(user))
+
+
 @pytest.mark.parametrize("sizes", [(1,) * 75, (75,), (3, 40, 0, 32), (7, 26, 42)])
 def test_telling_many_is_telling_one_after_the_other(sizes):
     said, search, start = session(75, user="anna").log, FeedbackSearch(X), 0

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from .. import _validation as check
+from .._spaces.dense.space import following
 from .._typing import Array
 from ..estimators import LODML
 from ._guard import STRENGTHS, Judged
@@ -77,7 +78,14 @@ class FeedbackState:
         return np.stack([none, half, start, 0.5 * (start + learned), learned], axis=1)
 
     def _learned(self, user: str | None) -> Array | None:
-        return None if self.learner is None else self.learner.metric_matrix(STRANGER if user is None else user)
+        """M that was learned on mapped rows: the same bits whenever it is read."""
+        if self.learner is None:
+            return None
+        before = following.set(False)
+        try:
+            return self.learner.metric_matrix(STRANGER if user is None else user)
+        finally:
+            following.reset(before)
 
     def __paloma_state__(self) -> dict[str, Any]:
         names, codes = np.unique(self.judged.users, return_inverse=True)

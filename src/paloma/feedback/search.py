@@ -13,11 +13,14 @@ from sklearn.utils import check_array
 from .. import _validation as check
 from .._typing import Array
 from ._explain import Explanation, explained
-from ._guard import STRENGTHS
+from ._guard import LEAST, STRENGTHS
 from ._model import FeedbackState, Model
 from ._near import Near
 from ._rows import Rows
 from ._statement import Item, Statement
+
+# Judged statements that a point of the curve is a mean of.
+RECENT = 100
 
 
 @dataclass(frozen=True)
@@ -221,19 +224,23 @@ class FeedbackSearch:
             return self.tell(Statement(id=self._next if name is None else name, **content))
 
     def undo(
-        self, statement: Item | None = None, *, user: str | None = None, since: float | None = None,
+        self, statement: Item | Sequence[Item] | None = None, *, user: str | None = None, since: float | None = None,
         until: float | None = None,
     ) -> list[Item]:  # fmt: skip
-        """Forget a statement, or all of a user, or of a time (since <= time < until); both, if both are given.
+        """Forget a statement, or several, or all of a user, or of a time (since <= time < until), or what is all of it.
 
         What is left is, bit for bit, the model that never heard them. Returns the ids of what was forgotten.
         """
         if statement is None and user is None and since is None and until is None:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
+        named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
         with self._lock:
-            gone = [k for k, said in enumerate(self._log) if _meant(said, statement, user, since, until)]
-            if statement is not None and not gone:
-                raise ValueError(f"FeedbackSearch: there is no statement {statement!r} to undo.")
+            unknown = [id for id in named if id is not None and id not in self._known]
+            if unknown:
+                raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
+            asked = None if statement is None else set(named)
+            gone = [k for k, said in enumerate(self._log)
+                    if (asked is None or said.id in asked) and _meant(said, user, since, until)]  # fmt: skip
             ids = [self._log[k].id for k in gone]
             if gone:
                 self._model = self._model.without(gone)
@@ -309,6 +316,18 @@ class FeedbackSearch:
         before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
         distrusted = tuple(sorted(state.distrusted))
         return Quality(len(self._log), len(state.judged.users), before, now, state.strength, distrusted)
+
+    def curve(self, n_points: int = 200) -> Array:
+        """How quality went, (p, 3): judged statements, and the shares without feedback and as published.
+
+        Each point is a mean over the last RECENT judged statements; the share as published is at today's strength.
+        """
+        state = self._model.base
+        scores = state.judged.scores[:, [0, STRENGTHS.index(state.strength)]]
+        ends = np.unique(np.linspace(min(len(scores), LEAST), len(scores), n_points).astype(int))
+        sums = np.concatenate([np.zeros((1, 2)), scores.cumsum(axis=0)])
+        starts = np.maximum(ends - RECENT, 0)
+        return np.column_stack([ends, (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None]])
 
     def explain(self, query: Any, item: Item, *, user: str | None = None, n_directions: int = 5) -> Explanation:
         """Why an item is as near to the query as it is, feature by feature, and what feedback changed about it."""
@@ -389,13 +408,11 @@ def _ids(ids: Any, n: int) -> list[Item]:
     return names
 
 
-def _meant(
-    said: Statement, name: Item | None, user: str | None, since: float | None, until: float | None
-) -> bool:  # fmt: skip
-    """Whether a statement is among those that are to be forgotten; one without a time is in no span of time."""
+def _meant(said: Statement, user: str | None, since: float | None, until: float | None) -> bool:
+    """Whether a statement is of a user and a span of time; one without a time is in no such span."""
     if since is not None or until is not None:
         if said.time is None or said.time < (-np.inf if since is None else since):
             return False
         if until is not None and said.time >= until:
             return False
-    return (name is None or said.id == name) and (user is None or said.user == user)
+    return user is None or said.user == user

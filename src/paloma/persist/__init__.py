@@ -23,7 +23,7 @@ from ._lock import locked
 from ._objects import read_object, write_object
 from ._registry import register
 
-__all__ = ["load", "locked", "register", "save"]
+__all__ = ["environment", "load", "locked", "register", "save"]
 
 register(FeedbackSearch)
 register(FeedbackState)

@@ -204,7 +204,7 @@ def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
     @app.get(f"{PREFIX}/health")
     def health() -> JSONResponse:
         """Whether statements can be taken; searching goes on if not."""
-        return JSONResponse(engine.health(), 200 if engine.writable else 503)
+        return JSONResponse(engine.health(), 200 if engine.writable and engine.learning else 503)
 
     if metrics:
 

@@ -5,7 +5,7 @@ import { card, quickly } from "./cards.js";
 import { chart } from "./chart.js";
 
 const at = (id) => document.getElementById(id);
-const view = { user: "", query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", before: null, last: null };
+const view = { user: "", query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", last: null };
 
 function say(text, bad = false) {
   at("status").textContent = text;
@@ -25,7 +25,6 @@ const query = () => (view.query.length === 1 ? { item: view.query[0].id } : { it
 async function search(options = {}) {
   if (!view.query.length) return;
   const asked = { k: 24, user: view.user, metric: view.metric };
-  if (view.metric === "before" && view.before !== null) asked.seq = view.before;
   const started = performance.now();
   const found = await api.search(query(), asked);
   const ranks = new Map(view.results.map((item, rank) => [item.id, rank]));
@@ -46,7 +45,7 @@ function draw() {
 }
 
 async function begin(items) {
-  Object.assign(view, { query: items, results: [], marks: new Map(), selected: new Set(), metric: "now", before: null });
+  Object.assign(view, { query: items, results: [], marks: new Map(), selected: new Set(), metric: "now" });
   document.querySelector("input[name=metric][value=now]").checked = true;
   await search();
 }
@@ -58,7 +57,6 @@ async function mark(id, verdict) {
   const statement = { kind: "mark", user: view.user, ...query() };
   statement[verdict === "right" ? "relevant" : "irrelevant"] = [id];
   const done = await api.state(statement);
-  view.before = done.seq - 1;
   view.last = done.seq;
   view.marks.set(id, verdict);
   view.metric = "now";
