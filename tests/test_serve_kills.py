@@ -61,7 +61,7 @@ class Teller(threading.Thread):
 
 def killed(folder, n, seed):
     """Kill a server n times, at random times and at named points; how many statements were acknowledged meanwhile."""
-    rng, servers, points = np.random.default_rng(seed), Servers(folder), []
+    rng, servers, points, point = np.random.default_rng(seed), Servers(folder), [], ""
     tellers = [Teller(f"teller-{k}", servers) for k in range(3)]
     servers.start()
     for teller in tellers:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ class Servers:
         command = [sys.executable, "-m", "helpers.servers", str(folder)]
         one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
         path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        surroundings = {**os.environ, **one, "PYTHONPATH": path}
         self._parent = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **one, "PYTHONPATH": path}
-        )  # fmt: skip
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings
+        )
         self.pid = self.port = 0
 
     def start(self, point: str = "", count: int = 0) -> None:
@@ -77,8 +79,7 @@ def _forks(folder: Path) -> None:
             os.close(reader)
             point, count = line.split()
             _die_at(point, int(count))
-            serve(folder, items, port=0, tokens={TOKEN: "admin"},
-                  ready=lambda address: _write(writer, address.rpartition(":")[2].partition("/")[0]))  # fmt: skip
+            serve(folder, items, port=0, tokens={TOKEN: "admin"}, ready=partial(_tell_port, writer))
             os._exit(0)
         os.close(writer)
         print(child, flush=True)
@@ -86,8 +87,8 @@ def _forks(folder: Path) -> None:
             print(answer.readline().strip(), flush=True)
 
 
-def _write(handle: int, text: str) -> None:
-    os.write(handle, f"{text}\n".encode())
+def _tell_port(handle: int, address: str) -> None:
+    os.write(handle, address.rpartition(":")[2].partition("/")[0].encode() + b"\n")
     os.close(handle)
 
 

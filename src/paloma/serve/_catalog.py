@@ -94,12 +94,15 @@ class Catalog:
         return {"id": id, "label": told.get("label"), "text": told.get("text"), "picture": "picture" in told,
                 "payload": told.get("payload", {})}  # fmt: skip
 
-    def page(self, place: int, limit: int) -> tuple[list[dict[str, Any]], int | None]:
-        """Items from a place on, and the place after them."""
+    def page(self, place: int, limit: int, words: str = "") -> tuple[list[dict[str, Any]], int | None]:
+        """Items from a place on whose id, label or text has all words, and the place after them."""
         found: list[dict[str, Any]] = []
+        wanted = words.lower().split()
         while place < len(self._told) and len(found) < limit:
-            if place not in self._gone:
-                found.append(self.item(self._told[place]["id"]))
+            told = self._told[place]
+            text = " ".join([told["id"], told.get("label") or "", told.get("text") or ""]).lower() if wanted else ""
+            if place not in self._gone and all(word in text for word in wanted):
+                found.append(self.item(told["id"]))
             place += 1
         return found, place if place < len(self._told) else None
 

@@ -222,9 +222,9 @@ class Engine:
         """A random item."""
         return {"items": self._served.items.sample()}
 
-    def page(self, cursor: str, limit: int) -> dict[str, Any]:
+    def page(self, cursor: str, limit: int, find: str) -> dict[str, Any]:
         """Items in the order in which they came."""
-        items, more = self._served.items.page(_place(cursor), limit)
+        items, more = self._served.items.page(_place(cursor), limit, find)
         return {"items": items, "next": None if more is None else _cursor(more)}
 
     def history(self, cursor: str, limit: int, user: str) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def in_words(body: dict[str, Any]) -> str:
     """An entry as people read it."""
     kind = body["kind"]
     if kind == "undo":
-        what = {"statement": "statement {}", "of_user": "everything of {}", "after": "everything after {}"}
+        what = {"statement": "a statement", "of_user": "everything of {}", "after": "everything after {}"}
         said = [text.format(body[name] or "everyone") for name, text in what.items() if name in body]
         return "took back " + (", ".join(said) or "a span of time")
     if kind in ("together", "label"):

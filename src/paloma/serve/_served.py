@@ -213,7 +213,8 @@ class Served:
         found = search.quality()
         curve = [{"judged": int(n), "start": start, "now": now} for n, start, now in search.curve(_POINTS).tolist()]
         return {"seq": seq, "text": str(found), "statements": found.n_statements, "judged": found.n_judged,
-                "strength": found.strength, "distrusted": list(found.distrusted), "curve": curve}  # fmt: skip
+                "now": found.now, "start": found.before, "strength": found.strength,
+                "distrusted": list(found.distrusted), "curve": curve}  # fmt: skip
 
     @property
     def n_statements(self) -> int:
