@@ -97,6 +97,7 @@ def test_every_kind_of_statement_explain_suggest_compare_and_quality(service):
         {"kind": "together", "items": ["digit-0001", "digit-0011", "digit-0021"]},
         {"kind": "label", "items": ["digit-0000", "digit-0010", "digit-0001"], "labels": ["0", "0", "1"]},
         {"kind": "mark", "vector": load_digits().data[3].tolist(), "relevant": ["digit-0013"]},
+        {"kind": "mark", "items": ["digit-0001", "digit-0011"], "relevant": ["digit-0021"]},
     ]
     for k, body in enumerate(said):
         status, told = service.say(k, **body)
@@ -111,7 +112,7 @@ def test_every_kind_of_statement_explain_suggest_compare_and_quality(service):
     assert 1 <= len(asked["items"]) <= 6
     assert "statements" in ask("GET", "/api/v1/quality")[1]["text"]
     assert ask("GET", "/api/v1/users")[1]["users"] == [""]
-    assert b"paloma_statements_total 4" in ask("GET", "/api/v1/metrics")[1]
+    assert b"paloma_statements_total 5" in ask("GET", "/api/v1/metrics")[1]
     assert len(ask("GET", "/api/v1/items?limit=2")[1]["items"]) == 2
     status, model = ask("GET", "/api/v1/models/download")
     assert status == 200
@@ -158,6 +159,9 @@ BAD = [
     ("/statements", json.dumps({"key": "key-00000001", **MARK, "irrelevant": ["digit-0011"]}).encode()),
     ("/statements", json.dumps({"key": "key-00000001", **MARK, "kind": "shout"}).encode()),
     ("/statements", json.dumps({"key": "key-00000001", "kind": "compare", "item": "digit-0001"}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "items": ["digit-0002"]}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "user": "  "}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "user": "\ud800"}).encode()),
     ("/undo", json.dumps({"key": "key-00000001"}).encode()),
     ("/items", json.dumps({"key": "key-00000001", "items": [{"id": "a", "vector": [1.0]}]}).encode()),
 ]

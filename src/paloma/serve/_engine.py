@@ -77,9 +77,7 @@ class Engine:
         return {"seq": max(entry.seq for entry in entries), "statements": [entry.seq for entry in entries]}
 
     def _stated(self, said: form.Statement) -> "Future[Entry]":
-        body = form.plain(said)
-        self._served.check(body, said.user)
-        return self._journal.append(said.key, said.user, body)
+        return self._journal.append(said.key, said.user, self._served.sound(form.plain(said), said.user))
 
     async def undo(self, asked: form.Undo) -> dict[str, Any]:
         """Acknowledge that statements are taken back."""

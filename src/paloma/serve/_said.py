@@ -17,7 +17,9 @@ def statement(seq: int, body: dict[str, Any], user: str, at: float) -> Statement
             raise ValueError("label needs items, and labels: one for each of them.")
         groups = {label: [id for id, other in zip(items, labels, strict=True) if other == label] for label in labels}
         return Statement.from_dict({**own, "sets": [groups[label] for label in sorted(groups)]})
-    query = body["item"] if "item" in body else body.get("vector")
+    if ("item" in body) == ("vector" in body):
+        raise ValueError(f"{kind} needs one of item, items and vector.")
+    query = body["item"] if "item" in body else body["vector"]
     if kind == "compare":
         if "nearer" not in body or "farther" not in body:
             raise ValueError("compare needs nearer and farther.")

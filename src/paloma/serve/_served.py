@@ -122,13 +122,17 @@ class Served:
 
     # -- checks before an entry is written -----------------------------------------------------------------------------
 
-    def check(self, body: dict[str, Any], user: str) -> None:
-        """Refuse a statement that could not be learned."""
+    def sound(self, body: dict[str, Any], user: str) -> dict[str, Any]:
+        """A statement as the journal keeps it; refused if it could not be learned. Items as a query are their mean."""
         for id in _said.mentioned(body):
             if not self.items.has(id):
                 raise Unknown(f"There is no item {id[:80]!r}.")
         self.check_vector(body.get("vector"))
+        if body["kind"] in ("mark", "compare") and "items" in body and "vector" not in body:
+            body = {**body, "vector": self.mean(body["items"])}
+            del body["items"]
         _said.statement(0, body, user, 0.0)
+        return body
 
     def check_vector(self, vector: Sequence[float] | None) -> None:
         """Refuse a query of another number of features."""
@@ -175,8 +179,13 @@ class Served:
     def _asked(self, query: dict[str, Any]) -> Any:
         """A query as `FeedbackSearch` takes it: an item, or a row; several items are their mean."""
         if "items" in query:
-            return np.mean([self.items.row(id) for id in query["items"]], axis=0).tolist()
+            return self.mean(query["items"])
         return query.get("item", query.get("vector"))
+
+    def mean(self, ids: Sequence[str]) -> list[float]:
+        """What several items have in common: the mean of their vectors."""
+        found: list[float] = np.mean([self.items.row(id) for id in ids], axis=0).tolist()
+        return found
 
     def _matrix_before(self, search: FeedbackSearch, user: str) -> Array:
         """The metric of a user without its last statement and everything after it."""

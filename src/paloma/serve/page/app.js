@@ -5,7 +5,7 @@ import { card, glide } from "./cards.js";
 import { chart } from "./chart.js";
 
 const at = (id) => document.getElementById(id);
-const view = { user: "", finding: false, query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", last: null };
+const view = { user: "", finding: false, query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", done: [] };
 
 function say(text, bad = false) {
   at("status").textContent = text;
@@ -36,13 +36,13 @@ async function search(options = {}) {
 
 function draw() {
   const showing = (part, items, small) => glide(part, items.map((item, rank) => card(item, {
-    rank, small, mark: view.marks.get(item.id), selected: view.selected.has(item.id),
+    rank, small, mark: view.marks.get(item.id)?.verdict, selected: view.selected.has(item.id),
   })));
   at("results").classList.toggle("text", view.results.some((item) => !item.picture));
   showing(at("query"), view.query, true);
   showing(at("results"), view.results, false);
   at("more").disabled = !view.selected.size;
-  at("undo").disabled = view.last === null;
+  at("undo").disabled = !view.done.length;
 }
 
 async function begin(items) {
@@ -54,13 +54,14 @@ async function begin(items) {
 async function mark(id, verdict) {
   if (view.finding) return like(id);
   if (view.query.some((item) => item.id === id)) return;
-  const again = view.marks.get(id) === verdict;
-  if (again) return say("Marked already; press U to undo your last mark.");
-  const statement = { kind: "mark", user: view.user, ...query() };
-  statement[verdict === "right" ? "relevant" : "irrelevant"] = [id];
+  if (view.marks.get(id)?.verdict === verdict) return say("Marked already; press U to undo your last mark.");
+  const others = (kind) => [...view.marks].filter(([other, made]) => made.verdict === kind && other !== id).map(([other]) => other);
+  const statement = { kind: "mark", user: view.user, ...query() }; // with what was marked the other way: it is compared with that
+  statement.relevant = verdict === "right" ? [id] : others("right");
+  statement.irrelevant = verdict === "wrong" ? [id] : others("wrong");
   const done = await api.state(statement);
-  view.last = done.seq;
-  view.marks.set(id, verdict);
+  view.done.push(done.seq);
+  view.marks.set(id, { verdict, seq: done.seq });
   view.metric = "now";
   document.querySelector("input[name=metric][value=now]").checked = true;
   await Promise.all([search({ quiet: true }), aside()]);
@@ -68,10 +69,10 @@ async function mark(id, verdict) {
   say(`Marked ${verdict}: it is ${now < 0 ? "no longer among the nearest" : `number ${now + 1}`} now. Undo with U.`);
 }
 
-async function undo(what = { statement: view.last }) {
-  const gone = await api.undo({ user: view.user, ...what });
-  if (what.statement === view.last) view.last = null;
-  for (const [id, verdict] of view.marks) if (gone.items?.includes(id) && verdict) view.marks.delete(id);
+async function undo(what = { statement: view.done.at(-1) }) {
+  await api.undo({ user: view.user, ...what });
+  view.done = view.done.filter((seq) => seq !== what.statement);
+  for (const [id, made] of view.marks) if (made.seq === what.statement) view.marks.delete(id);
   await Promise.all([search({ quiet: true }), aside()]);
   say("Taken back, as if it had never been said.");
 }
@@ -167,7 +168,7 @@ const actions = {
   "/": () => at("words").focus(),
   n: another,
   s: next,
-  u: () => view.last !== null && undo(),
+  u: () => view.done.length && undo(),
   m: () => view.selected.size && begin([...view.results, ...view.query].filter((item) => view.selected.has(item.id))),
 };
 
@@ -225,7 +226,7 @@ for (const input of document.querySelectorAll("input[name=metric]")) {
 }
 at("user").addEventListener("change", () => trying(async () => {
   view.user = at("user").value;
-  view.last = null;
+  view.done = [];
   await search();
 }));
 at("new-user").addEventListener("click", () => trying(async () => {
