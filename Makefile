@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
 DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
-.PHONY: venv demo test test-long test-gpu test-lowest coverage lint format docs dist bench bench-peers clean
+.PHONY: venv demo test test-long test-browser test-gpu test-lowest coverage lint format docs dist bench bench-peers clean
 
 venv: $(STAMP)
 
@@ -33,6 +33,14 @@ test: $(STAMP)
 
 test-long: $(STAMP)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(WORKERS) -m long tests
+
+# The page of `paloma serve` in Chromium, which the system must have (Debian: apt install chromium).
+$(VENV)/.browser: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev-browser]'
+	@touch $@
+
+test-browser: $(VENV)/.browser
+	$(ONE_THREAD) $(BIN)/python -m pytest -m browser tests/test_browser.py
 
 # On a machine with a GPU whose `python3` has torch with CUDA and paloma's other dependencies; no .venv is made.
 test-gpu:

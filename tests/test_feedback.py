@@ -11,7 +11,7 @@ from scipy.linalg import sqrtm
 import paloma
 from paloma.feedback import FeedbackSearch, Statement
 from paloma.feedback._guard import STRENGTHS, Judged
-from paloma.feedback._model import PAGE
+from paloma.feedback._model import LONG_PAGE, PAGE
 from paloma.feedback._start import FAR_WEIGHT, PRIOR, root_of, scatter_of
 from paloma.feedback._statement import IMPLIED, MAX_TAUGHT, lesson_of
 
@@ -279,6 +279,99 @@ def test_undo_of_a_user_and_of_a_time():
         search.undo("x")
 
 
+def test_undo_of_rows_that_are_no_items():
+    """Random items that a row is compared with are those of the row, whatever was said before it."""
+    search, other = FeedbackSearch(X), FeedbackSearch(X)
+    for k in range(9):
+        said = Statement(id=k, query=X[k] + 0.1, relevant=[k + 1])
+        search.tell(said)
+        if k != 2:
+            other.tell(said)
+    search.undo(2)
+    same(search, other)
+
+
+def test_reading_changes_nothing():
+    """Not even the last bits, of matrices so large that read-outs of other learners follow the one before."""
+    rows = np.random.default_rng(3).normal(size=(N, 60))
+    read, unread = FeedbackSearch(rows), FeedbackSearch(rows)
+    for k in range(37):
+        said = Statement(id=k, query=k, relevant=[k + 1], irrelevant=[k + 2], user=("anna", None)[k % 2])
+        read.tell(said)
+        unread.tell(said)
+        read.search(k, 5, user="anna")
+    for user in (None, "anna"):
+        assert np.array_equal(read.metric_matrix(user), unread.metric_matrix(user))
+
+
+@pytest.mark.parametrize("sizes", [(1,) * 75, (75,), (3, 40, 0, 32), (7, 26, 42)])
+def test_telling_many_is_telling_one_after_the_other(sizes):
+    said, search, start = session(75, user="anna").log, FeedbackSearch(X), 0
+    for size in sizes:
+        assert search.tell_all(said[start : start + size]) == list(range(start, start + size))
+        start += size
+    one_by_one = FeedbackSearch(X)
+    for each in said:
+        one_by_one.tell(each)
+    same(search, one_by_one)
+    assert np.array_equal(search.metric_matrix("anna"), one_by_one.metric_matrix("anna"))
+    with pytest.raises(ValueError, match="no items"):
+        search.tell_all([Statement(id="new", query=0, relevant=[1]), Statement(id="bad", query=0, relevant=[N])])
+    with pytest.raises(ValueError, match="with other content"):
+        search.tell_all([Statement(id="a", query=0, relevant=[1]), Statement(id="a", query=0, relevant=[2])])
+    same(search, one_by_one)
+
+
+def test_the_metric_as_it_was():
+    search, matrices = FeedbackSearch(X), []
+    for said in session(75, user="anna").log:
+        matrices.append(search.metric_matrix("anna"))
+        search.tell(said)
+    for n in (0, 1, 4, 31, 32, 33, 70, 74):
+        assert np.array_equal(search.metric_matrix("anna", after=n), matrices[n])
+    assert np.array_equal(search.metric_matrix(after=75), search.metric_matrix())
+
+
+def test_states_are_kept_the_farther_apart_the_farther_back():
+    search = FeedbackSearch(X[:, :2])
+    triples = [(k % N, (k + 1) % N, (k + 2) % N) for k in range(3000)]
+    search.tell_all([Statement(id=k, query=a, relevant=[b], irrelevant=[c]) for k, (a, b, c) in enumerate(triples)])
+    numbers = np.array([state.n for state in search._model.kept])
+    assert numbers[0] == 0
+    assert numbers[-1] == 2944
+    assert len(numbers) <= 30
+    gaps, behind = np.diff(numbers), 3000 - numbers[1:]
+    assert (gaps <= np.maximum(0.25 * behind, 2 * LONG_PAGE)).all()
+
+
+def test_a_state_in_a_file_goes_on_to_the_bit(tmp_path):
+    search = session(40, user="anna")
+    session(30, user="eve", invert=True, search=search)
+    path = os.path.join(tmp_path, "state.paloma")
+    paloma.save(search.state, path)
+    session(9, search=search, seed=3)
+    again = FeedbackSearch(X)
+    again.resume(search.log, paloma.load(path))
+    same(again, search)
+    for user in (None, "anna", "eve"):
+        assert np.array_equal(again.metric_matrix(user), search.metric_matrix(user))
+    session(40, search=search, seed=4, user="anna")
+    session(40, search=again, seed=4, user="anna")
+    same(again, search)
+    assert again.undo(3) == search.undo(3)
+    same(again, search)
+    with pytest.raises(ValueError, match="of another log"):
+        FeedbackSearch(X).resume(search.log[:10], paloma.load(path))
+
+
+def test_a_long_log_fits_into_a_file(tmp_path):
+    said = [Statement(id=k, query=k % N, relevant=[(k + 1) % N], time=float(k), user="u" * 99) for k in range(15_000)]
+    search = FeedbackSearch(X[:, :2])
+    search._model.log += said  # not learned: this is about the size of the file
+    paloma.save(search, tmp_path / "long.paloma")
+    assert (tmp_path / "long.paloma").stat().st_size > 1 << 21
+
+
 def test_a_file_holds_the_log(tmp_path):
     search = FeedbackSearch(X, [f"item {k}" for k in range(N)], lam=0.7)
     for k in range(PAGE + 9):
@@ -309,12 +402,21 @@ def test_what_is_only_near_is_compared_with_random_items():
 
 def test_many_items_are_ranked_among_candidates(monkeypatch):
     search = session(40)
-    exact = search.search(3, 10)
-    monkeypatch.setattr("paloma.feedback.search.EXACT_WORK", 0)
-    monkeypatch.setattr("paloma.feedback.search.MIN_CANDIDATES", 60)
+    exact, plain = search.search(3, 10), search.search(3, 10, feedback=False)
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 0)
+    monkeypatch.setattr("paloma.feedback._near.MIN_CANDIDATES", 60)
     distances, ids = search.search(3, 10)
     assert ids == exact[1]
     assert distances == pytest.approx(exact[0])
+    assert search.search(3, 10, feedback=False)[1] == plain[1]
+    assert search.search(3, 10, metric=search.metric_matrix())[1] == exact[1]
+    session(40, search=search, seed=1)
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 1e9)
+    exact = search.search(3, 10)
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 0)
+    assert search.search(3, 10)[1] == exact[1]
+    with pytest.raises(ValueError, match="read-only"):
+        search.X[0, 0] = 1.0
 
 
 def test_explanations_add_up():

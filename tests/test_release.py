@@ -55,4 +55,4 @@ def test_every_extra_but_those_for_development_is_in_all():
     extras = PROJECT["optional-dependencies"]
     (everything,) = extras["all"]
     named = set(everything.removeprefix("paloma[").removesuffix("]").split(","))
-    assert set(extras) - named == {"all", "dev", "docs", "gpu", "lowest", "torch"}
+    assert set(extras) - named == {"all", "dev", "dev-browser", "docs", "gpu", "lowest", "torch"}

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,54 +17,17 @@ apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
 pytest.importorskip("fastapi", reason="needs paloma[serve]")
 
 from helpers.disk import FailingSystem  # noqa: E402
+from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
-from paloma.serve import Items, answer, digits, from_images, from_table, serve  # noqa: E402
+from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
 from paloma.serve._app import application  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
 from paloma.serve._safety import Keys, Rate, Safety  # noqa: E402
 
-SECRET = {scope: f"{scope}-0123456789abcdef" for scope in ("read", "feedback", "admin")}
-
 
 @pytest.fixture(scope="module")
 def some():
-    """300 digits."""
-    all_items = digits()
-    return Items(
-        all_items.vectors[:300], all_items.ids[:300], all_items.labels[:300], pictures=all_items.pictures[:300]
-    )
-
-
-class Service:
-    """An engine, its application, and a client for each scope."""
-
-    def __init__(self, folder: Path, items: Items | None = None, **options):
-        self.engine = Engine(folder, items, **options)
-        self.keys = Keys()
-        for scope, token in SECRET.items():
-            self.keys.add(token, scope)
-        app = application(self.engine, self.keys, metrics=True)
-        self.app = Safety(app, self.keys, frozenset({"localhost", "127.0.0.1"}), Rate(1e9, 1e9))
-        self.clients = {scope: Client(self.app, authorization=f"Bearer {token}") for scope, token in SECRET.items()}
-        self.nobody = Client(self.app)
-        self.admin = self.clients["admin"]
-
-    def close(self):
-        self.engine.close()
-        for client in (*self.clients.values(), self.nobody):
-            client.close()
-
-    def say(self, number: int, **body):
-        return self.admin.ask("POST", "/api/v1/statements", {"key": f"key-{number:08d}", **body})
-
-    def near(self, item="digit-0005", user="", k=10, after=0, **more):
-        asked = {"item": item, "k": k, "user": user, "after": after, **more}
-        status, found = self.admin.ask("POST", "/api/v1/search", asked)
-        assert status == 200, found
-        return [each["id"] for each in found["results"]]
-
-    def matrix(self, user=None):
-        return self.engine._served._searching().metric_matrix(user)
+    return some_digits()
 
 
 @pytest.fixture
@@ -73,17 +35,6 @@ def service(tmp_path, some):
     service = Service(tmp_path / "served", some)
     yield service
     service.close()
-
-
-def feedback_round(service, number, query, user="anna"):
-    """Marks of one query's results, as somebody who knows the digits would give them."""
-    y = load_digits().target
-    near = service.near(f"digit-{query:04d}", user)
-    right = [id for id in near if y[int(id[-4:])] == y[query]]
-    body = {"kind": "mark", "item": f"digit-{query:04d}", "user": user, "relevant": right}
-    status, told = service.say(number, **body, irrelevant=[id for id in near if id not in right])
-    assert status == 201, told
-    return told["seq"]
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------
@@ -146,6 +97,7 @@ def test_every_kind_of_statement_explain_suggest_compare_and_quality(service):
         {"kind": "together", "items": ["digit-0001", "digit-0011", "digit-0021"]},
         {"kind": "label", "items": ["digit-0000", "digit-0010", "digit-0001"], "labels": ["0", "0", "1"]},
         {"kind": "mark", "vector": load_digits().data[3].tolist(), "relevant": ["digit-0013"]},
+        {"kind": "mark", "items": ["digit-0001", "digit-0011"], "relevant": ["digit-0021"]},
     ]
     for k, body in enumerate(said):
         status, told = service.say(k, **body)
@@ -160,7 +112,7 @@ def test_every_kind_of_statement_explain_suggest_compare_and_quality(service):
     assert 1 <= len(asked["items"]) <= 6
     assert "statements" in ask("GET", "/api/v1/quality")[1]["text"]
     assert ask("GET", "/api/v1/users")[1]["users"] == [""]
-    assert b"paloma_statements_total 4" in ask("GET", "/api/v1/metrics")[1]
+    assert b"paloma_statements_total 5" in ask("GET", "/api/v1/metrics")[1]
     assert len(ask("GET", "/api/v1/items?limit=2")[1]["items"]) == 2
     status, model = ask("GET", "/api/v1/models/download")
     assert status == 200
@@ -185,7 +137,6 @@ def test_readers_see_what_they_were_told(service):
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
 
-MARK = {"kind": "mark", "item": "digit-0001", "relevant": ["digit-0011"]}
 BAD = [
     ("/search", b'{"item": "digit-0001", "k": NaN}'),
     ("/search", b'{"vector": [1e999]}'),
@@ -208,6 +159,9 @@ BAD = [
     ("/statements", json.dumps({"key": "key-00000001", **MARK, "irrelevant": ["digit-0011"]}).encode()),
     ("/statements", json.dumps({"key": "key-00000001", **MARK, "kind": "shout"}).encode()),
     ("/statements", json.dumps({"key": "key-00000001", "kind": "compare", "item": "digit-0001"}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "items": ["digit-0002"]}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "user": "  "}).encode()),
+    ("/statements", json.dumps({"key": "key-00000001", **MARK, "user": "\ud800"}).encode()),
     ("/undo", json.dumps({"key": "key-00000001"}).encode()),
     ("/items", json.dumps({"key": "key-00000001", "items": [{"id": "a", "vector": [1.0]}]}).encode()),
 ]

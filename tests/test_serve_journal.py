@@ -1,12 +1,5 @@
 """The journal of the service: what is acknowledged is on disk, whatever happens next."""
 
-import subprocess
-import sys
-import threading
-import time
-from pathlib import Path
-
-import numpy as np
 import pytest
 
 apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
@@ -61,55 +54,3 @@ def test_an_unsafe_sqlite_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(apsw, "sqlite_lib_version", lambda: "3.45.1")
     with pytest.raises(ServiceError, match="can lose committed data"):
         Journal(tmp_path / "j.sqlite")
-
-
-KILLED = """
-import sys
-from pathlib import Path
-from paloma.serve._journal import Journal
-journal = Journal(sys.argv[1])
-print("ready", flush=True)
-for line in sys.stdin:
-    keys = line.split()
-    for future in [journal.append(key, "", {"kind": "mark", "key": key}) for key in keys]:
-        print(future.result().key, flush=True)
-"""
-
-
-def kills(folder: Path, n: int, seed: int) -> tuple[int, int]:
-    """Kill -9 a process that writes, n times at random; (acknowledged, found) after checking them."""
-    rng, acknowledged = np.random.default_rng(seed), []
-    path, number = folder / "j.sqlite", 0
-    for _ in range(n):
-        with subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        ) as child:
-            assert child.stdout.readline() == "ready\n"
-            reader = threading.Thread(target=lambda out=child.stdout: acknowledged.extend(line.strip() for line in out))
-            reader.start()
-            stop = time.monotonic() + rng.uniform(0.0, 0.05)
-            while time.monotonic() < stop:
-                keys = [f"key-{number + k:09d}" for k in range(8)]
-                number += 8
-                child.stdin.write(" ".join(keys) + "\n")
-                child.stdin.flush()
-            child.kill()
-            reader.join()
-    journal = Journal(path)
-    found = [entry.key for entry in journal.after(0)]
-    journal.close()
-    assert len(found) == len(set(found))
-    assert set(acknowledged) <= set(found)
-    assert [entry for entry in found if entry in set(acknowledged)] == [*dict.fromkeys(acknowledged)]
-    return len(acknowledged), len(found)
-
-
-def test_20_kills_lose_nothing_that_was_acknowledged(tmp_path):
-    acknowledged, found = kills(tmp_path, 20, 0)
-    assert found >= acknowledged > 0
-
-
-@pytest.mark.long
-def test_200_kills_lose_nothing_that_was_acknowledged(tmp_path):
-    acknowledged, found = kills(tmp_path, 200, 1)
-    assert found >= acknowledged > 0

@@ -35,3 +35,32 @@ class FailingSystem(apsw.VFS):
 
     def xOpen(self, name, flags):
         return FailingFile(self, name, flags)
+
+
+class WatchedFile(apsw.VFSFile):
+    """A file that tells before each write, or after each sync."""
+
+    def __init__(self, system, name, flags):
+        super().__init__("", name, flags)
+        self.system = system
+
+    def xWrite(self, data, offset):
+        if self.system.point == "write":
+            self.system.here()
+        return super().xWrite(data, offset)
+
+    def xSync(self, flags):
+        super().xSync(flags)
+        if self.system.point == "synced":
+            self.system.here()
+
+
+class WatchedSystem(apsw.VFS):
+    """A file system that calls `here` before each "write", or once something is "synced"."""
+
+    def __init__(self, name, here, point):
+        self.name, self.here, self.point = name, here, point
+        super().__init__(name, "")
+
+    def xOpen(self, name, flags):
+        return WatchedFile(self, name, flags)

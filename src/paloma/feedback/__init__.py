@@ -1,7 +1,8 @@
 """Search that learns from feedback alone: what people say about results, a metric that keeps it, and a way back."""
 
 from ._explain import Explanation
+from ._model import FeedbackState
 from ._statement import Statement
 from .search import FeedbackSearch, Quality, Suggestion
 
-__all__ = ["Explanation", "FeedbackSearch", "Quality", "Statement", "Suggestion"]
+__all__ = ["Explanation", "FeedbackSearch", "FeedbackState", "Quality", "Statement", "Suggestion"]

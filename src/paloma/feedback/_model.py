@@ -7,18 +7,24 @@ one on top of it, and again with their page once it is. What is held after n sta
 said and undone on the way, bit for bit.
 """
 
+import threading
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 
+from .. import _validation as check
+from .._spaces.dense.space import following
 from .._typing import Array
 from ..estimators import LODML
 from ._guard import STRENGTHS, Judged
 from ._rows import Rows
 from ._start import root_of, scatter_of
-from ._statement import Lesson
+from ._statement import Lesson, Statement, lesson_of
 
 RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 40, 80, 160, 320, 640, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
@@ -28,15 +34,19 @@ PAGE, LONG_PAGE = 32, 128
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
 # Groups are users; this marks statements of nobody, and the other is a user that never speaks.
 NOBODY, STRANGER = "", " "
-MAX_SNAPSHOTS = 8
+# Of two states that are kept, the older one is no farther from the newer than this share of what was said after that.
+THINNING = 0.25
+# Lessons that are kept; others are drawn from their statements again.
+KEPT_LESSONS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """What is known after n statements; that of a full page is never changed.
+class FeedbackState:
+    """What is known after n statements; that of a full page is never changed, and can be kept in a file.
 
     root : W, symmetric; rows become X W, among which random pairs have the mean squared distance 1.
     learner : learned on such rows; None: nothing was said that could be learned.
+    judged, strength, distrusted : what the guard knows, and what it makes of it.
     """
 
     n: int
@@ -68,84 +78,135 @@ class State:
         return np.stack([none, half, start, 0.5 * (start + learned), learned], axis=1)
 
     def _learned(self, user: str | None) -> Array | None:
-        return None if self.learner is None else self.learner.metric_matrix(STRANGER if user is None else user)
+        """M that was learned on mapped rows: the same bits whenever it is read."""
+        if self.learner is None:
+            return None
+        before = following.set(False)
+        try:
+            return self.learner.metric_matrix(STRANGER if user is None else user)
+        finally:
+            following.reset(before)
+
+    def __paloma_state__(self) -> dict[str, Any]:
+        names, codes = np.unique(self.judged.users, return_inverse=True)
+        return {
+            "n": self.n,
+            "root": self.root,
+            "scores": self.judged.scores,
+            "names": names.tolist(),
+            "codes": codes.astype(np.int64),
+            "strength": self.strength,
+            "distrusted": sorted(self.distrusted),
+        } | ({} if self.learner is None else {"learner": self.learner})
+
+    @classmethod
+    def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
+        root, scores, names = state["root"], state["scores"], [str(name) for name in state["names"]]
+        n, strength, learner = state["n"], state["strength"], state.get("learner")
+        check.check_count("n", n)
+        right = strength in STRENGTHS and isinstance(learner, LODML | None) and root.ndim == 2
+        if not right or scores.shape != (len(state["codes"]), len(STRENGTHS)) or len(scores) > n:
+            raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
+        users = tuple(names[code] for code in state["codes"])
+        return cls(n, root, learner, Judged(scores, users), strength, frozenset(map(str, state["distrusted"])))
 
 
 class Model:
-    """States along a log of lessons: the last full page, what was learned since, and snapshots on the way."""
+    """States along a log of statements: the last full page, what was learned since, and states on the way there.
+
+    One thread at a time may call `hear`; meanwhile others read: what they see is changed under `lock`, for as long as
+    it takes to learn one statement.
+    """
 
     def __init__(self, rows: Rows, lam: float, guard: bool) -> None:
         self.rows, self.lam, self.guard = rows, lam, guard
         self.whole, self.spread = scatter_of(rows.X)
-        self.lessons: list[Lesson] = []
-        self.base = self.live = State(0, np.eye(len(self.whole)))
-        self._snapshots = [self.base]
-        self._spacing = PAGE
+        self.log: list[Statement] = []
+        self.base = self.live = FeedbackState(0, np.eye(len(self.whole)))
+        self.kept = [self.base]
+        self.lock = threading.Lock()
+        self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(said, rows.number, len(rows.ids)))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
         """M of rows X, under which two random rows have the mean squared distance 1; by default as it is published."""
-        metric = self.live.metric(user, self.live.strength if strength is None else strength)
+        with self.lock:
+            live = self.live
+            metric = live.metric(user, live.strength if strength is None else strength)
+        return metric / self._typical(metric)
+
+    def page_metric(self) -> Array:
+        """M of the last full page that users have in common."""
+        base = self.base
+        metric = base.metric(None, base.strength)
         return metric / self._typical(metric)
 
     def _typical(self, metric: Array) -> float:
         """Mean squared distance of two random rows."""
         return 2.0 * self.spread * float((metric * self.whole).sum())
 
-    def hear(self, lesson: Lesson) -> None:
-        """One statement in, the metric one step further."""
-        self.lessons.append(lesson)
-        n = len(self.lessons)
-        if _full(n):
-            self._turn(n)
-        elif _name(lesson) in self.live.distrusted:
+    def hear(self, statements: Sequence[Statement]) -> None:
+        """Statements in, one after the other; those of a page that gets full are learned with it alone."""
+        self.log += statements
+        n, heard = len(self.log), len(self.log) - len(statements)
+        for k in range(heard + 1, n + 1):
+            if _full(k):
+                self._turn(k)
+        for k in range(max(heard, self.base.n), n):
+            self._step(self._lesson(self.log[k]), k + 1)
+
+    def _step(self, lesson: Lesson, n: int) -> None:
+        """One statement of a page that is not full."""
+        learner = self.live.learner
+        if _name(lesson) in self.live.distrusted:
             self.live = replace(self.live, n=n)
         else:
-            shared = self.live.learner is self.base.learner
-            learner = deepcopy(self.live.learner) if shared else self.live.learner
-            self.live = replace(self.live, n=n, learner=self._taught(learner, [lesson], self.live.root, n))
+            learner = deepcopy(learner) if learner is self.base.learner else learner
+            with self.lock:
+                self.live = replace(self.live, n=n, learner=self._taught(learner, [lesson], self.live.root, n))
 
-    def forget(self, numbers: Sequence[int]) -> None:
-        """The model that never heard these statements: the rest is heard again from the last snapshot before them."""
-        first, gone = min(numbers), set(numbers)
-        rest = [lesson for k, lesson in enumerate(self.lessons) if k not in gone]
-        self._snapshots = [state for state in self._snapshots if state.n <= first]
-        self.base, self.lessons = self._snapshots[-1], rest[: self._snapshots[-1].n]
-        self.extend(rest[self.base.n :])
+    def without(self, numbers: Sequence[int]) -> "Model":
+        """The model that never heard these statements: the rest is heard again from the last state before them."""
+        gone = set(numbers)
+        return self._from(min(gone), [said for k, said in enumerate(self.log) if k not in gone])
 
-    def extend(self, lessons: Sequence[Lesson]) -> None:
-        """The same as hearing one after the other, page by page."""
-        heard = [*self.lessons, *lessons]
-        self.live = self.base
-        for n in range(self.base.n + 1, len(heard) + 1):
-            if _full(n):
-                self.lessons = heard[:n]
-                self._turn(n)
-        self.lessons = heard[: self.base.n]
-        for lesson in heard[self.base.n :]:
-            self.hear(lesson)
+    def after(self, n: int) -> "Model":
+        """The model as it was after the first n statements."""
+        return self._from(n, self.log[:n])
+
+    def resumed(self, state: FeedbackState, log: Sequence[Statement]) -> "Model":
+        """The model of a log whose first statements led to a state."""
+        out = copy(self)
+        out.kept = [self.kept[0], state]
+        return out._from(state.n, log)
+
+    def _from(self, n: int, log: Sequence[Statement]) -> "Model":
+        """The model of a log, heard from the last state of at most n statements on."""
+        out = copy(self)
+        out.kept = [state for state in self.kept if state.n <= n]
+        out.base = out.live = out.kept[-1]
+        out.log = list(log[: out.base.n])
+        out.lock = threading.Lock()
+        out.hear(log[out.base.n :])
+        return out
 
     def _turn(self, n: int) -> None:
         """A page is full: judge its statements, then learn them."""
-        base, page = self.base, self.lessons[self.base.n : n]
+        base, page = self.base, self._lessons(self.base.n, n)
         judged = base.judged.extended(*self._judge(base, page)) if self.guard else base.judged
         distrusted = judged.distrusted()
         if n in RENEWALS or distrusted != base.distrusted:
-            lessons = [lesson for lesson in self.lessons[:n] if _name(lesson) not in distrusted]
+            lessons = [lesson for lesson in self._lessons(0, n) if _name(lesson) not in distrusted]
             root = self._root(lessons)
             learner = self._taught(None, lessons, root, n)
         else:
             lessons = [lesson for lesson in page if _name(lesson) not in distrusted]
             root, learner = base.root, self._taught(deepcopy(base.learner), lessons, base.root, n)
         strength = judged.strength() if self.guard else 1.0
-        self.base = self.live = State(n, root, learner, judged, strength, distrusted)
-        self._keep(self.base)
+        self.base = self.live = FeedbackState(n, root, learner, judged, strength, distrusted)
+        self.kept = [*_thinned(self.kept, n), self.base]
 
-    def _keep(self, state: State) -> None:
-        """Snapshots are evenly spaced, at most MAX_SNAPSHOTS."""
-        if state.n >= self._snapshots[-1].n + self._spacing:
-            self._snapshots.append(state)
-        if len(self._snapshots) > MAX_SNAPSHOTS:
-            self._snapshots, self._spacing = self._snapshots[::2], 2 * self._spacing
+    def _lessons(self, start: int, stop: int) -> list[Lesson]:
+        return [self._lesson(said) for said in self.log[start:stop]]
 
     def _root(self, lessons: list[Lesson]) -> Array:
         """The start from statistics, scaled so that random pairs have the mean squared distance 1."""
@@ -178,7 +239,7 @@ class Model:
             groups=groups,
         )
 
-    def _judge(self, state: State, page: list[Lesson]) -> tuple[Array, list[str]]:
+    def _judge(self, state: FeedbackState, page: list[Lesson]) -> tuple[Array, list[str]]:
         """Share of the triplets of each statement that is ranked right at each strength; a tie is half right.
 
         Of a long page as many statements are judged as of a short one.
@@ -205,3 +266,12 @@ def _full(n: int) -> bool:
 
 def _name(lesson: Lesson) -> str:
     return lesson.user or NOBODY
+
+
+def _thinned(states: Sequence[FeedbackState], n: int) -> list[FeedbackState]:
+    """States to keep after n statements: the farther back, the farther apart."""
+    kept = [states[0]]
+    for state, newer in pairwise(states[1:]):
+        if newer.n - kept[-1].n > THINNING * (n - newer.n):
+            kept.append(state)
+    return [*kept, *states[1:][-1:]]

@@ -22,8 +22,11 @@ class Rows:
         if not isinstance(query, tuple):
             return self.places[query]
         if query not in self._said:
-            self._said[query] = -1 - len(self._said)
-            self._extra = np.concatenate([self._extra, np.array([query])])
+            number = len(self._said)
+            if number == len(self._extra):
+                self._extra = np.concatenate([self._extra, np.empty((max(16, number), self.X.shape[1]))])
+            self._extra[number] = query
+            self._said[query] = -1 - number
         return self._said[query]
 
     def check(self, statement: Statement) -> None:

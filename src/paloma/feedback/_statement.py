@@ -7,6 +7,7 @@ triplets of each kind.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
+from zlib import crc32
 
 import numpy as np
 
@@ -156,12 +157,20 @@ def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) 
     near, far, triplets = (_thinned(each) for each in (near, far, triplets))
     implied = bool(near) and not triplets
     if implied:
-        rng = np.random.default_rng(np.abs(_numbers(near, 2)).ravel())
+        rng = np.random.default_rng(_seed(statement, _numbers(near, 2)))
         triplets = [(*pair[:2], int(rng.integers(n_items)), pair[2]) for pair in near]
     return Lesson(
         statement.user, _numbers(near, 2), _numbers(far, 2), _numbers(triplets, 3),
         _weights(near), _weights(far), _weights(triplets) * (IMPLIED if implied else 1.0), implied,
     )  # fmt: skip
+
+
+def _seed(statement: Statement, near: Array) -> Array:
+    """What the random items of a statement depend on: its items, and a query that is none by its content."""
+    if isinstance(statement.query, tuple):
+        near = near.copy()
+        near[:, 0] = crc32(np.array(statement.query).tobytes())
+    return near.ravel()
 
 
 def _compare(anchor: int, graded: Any, others: Any, near: list[Any], far: list[Any], triplets: list[Any]) -> None:

@@ -1,5 +1,6 @@
 """FeedbackSearch: the object that people talk to."""
 
+import json
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,14 +13,14 @@ from sklearn.utils import check_array
 from .. import _validation as check
 from .._typing import Array
 from ._explain import Explanation, explained
-from ._guard import STRENGTHS
-from ._model import Model
+from ._guard import LEAST, STRENGTHS
+from ._model import FeedbackState, Model
+from ._near import Near
 from ._rows import Rows
-from ._statement import Item, Statement, lesson_of
+from ._statement import Item, Statement
 
-# Up to this many multiplications all items are ranked under the newest metric; beyond it, candidates of the last page.
-EXACT_WORK = 2e8
-MIN_CANDIDATES = 200
+# Judged statements that a point of the curve is a mean of.
+RECENT = 100
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,9 @@ class FeedbackSearch:
         names = list(range(len(rows))) if ids is None else _ids(ids, len(rows))
         self._rows = Rows(rows.copy(), names)
         self._model = Model(self._rows, self.lam, self.guard)
-        self._log: list[Statement] = []
         self._known: dict[Item, Statement] = {}
         self._next = 0
-        self._cache: tuple[Any, Any] = (None, None)
+        self._near = Near(self._rows.X)
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -119,27 +119,71 @@ class FeedbackSearch:
         return list(self._rows.ids)
 
     @property
+    def X(self) -> Array:
+        """(n, d) rows of the items, which must not be changed."""
+        view = self._rows.X.view()
+        view.flags.writeable = False
+        return view
+
+    @property
     def log(self) -> list[Statement]:
         """All statements, in the order in which they were learned: the model is a function of this list."""
         return list(self._log)
+
+    @property
+    def _log(self) -> list[Statement]:
+        return self._model.log
+
+    @property
+    def state(self) -> FeedbackState:
+        """What the log taught up to its last full page, which is `state.n` statements long; see `resume`."""
+        return self._model.base
+
+    def resume(self, log: Sequence[Statement | Mapping[str, Any]], state: FeedbackState | None = None) -> None:
+        """Hear a log anew, in place of what was heard; `state` is what its first `state.n` statements led to before.
+
+        The result is that of hearing all of it, to the bit, if `state` is that of the same items and statements.
+        """
+        said = [each if isinstance(each, Statement) else Statement.from_dict(each) for each in log]
+        known = {each.id: each for each in said}
+        if len(known) < len(said):
+            raise ValueError("FeedbackSearch: two statements have one id.")
+        if state is not None and (state.n > len(said) or state.root.shape != (self._rows.X.shape[1],) * 2):
+            raise ValueError("FeedbackSearch: the state is of another log, or of items of another width.")
+        for each in said:
+            self._rows.check(each)
+        with self._lock:
+            fresh = self._model.after(0)
+            self._model = fresh.resumed(state or fresh.base, said)
+            self._renew()
+            self._known = known
+            self._next = max((each + 1 for each in known if isinstance(each, int)), default=0)
 
     # -- saying ------------------------------------------------------------------------------------------------------
 
     def tell(self, statement: Statement | Mapping[str, Any]) -> Item:
         """Learn a statement, or a dict of one, and return its id. One that was heard already changes nothing."""
-        said = statement if isinstance(statement, Statement) else Statement.from_dict(statement)
+        return self.tell_all([statement])[0]
+
+    def tell_all(self, statements: Sequence[Statement | Mapping[str, Any]]) -> list[Item]:
+        """Learn statements in order: the same as telling one after the other, to the bit, but faster.
+
+        Either all of them are learned, or, if one is refused, none.
+        """
+        said = [each if isinstance(each, Statement) else Statement.from_dict(each) for each in statements]
         with self._lock:
-            if said.id in self._known:
-                if self._known[said.id] != said:
-                    raise ValueError(f"FeedbackSearch: statement {said.id!r} was said before, with other content.")
-                return said.id
-            self._rows.check(said)
-            self._model.hear(lesson_of(said, self._rows.number, len(self)))
-            self._log.append(said)
-            self._known[said.id] = said
-            if isinstance(said.id, int):
-                self._next = max(self._next, said.id + 1)
-            return said.id
+            new: dict[Item, Statement] = {}
+            for each in said:
+                known = self._known.get(each.id) or new.setdefault(each.id, each)
+                if known != each:
+                    raise ValueError(f"FeedbackSearch: statement {each.id!r} was said before, with other content.")
+            for each in new.values():
+                self._rows.check(each)
+            self._model.hear(list(new.values()))
+            self._renew()
+            self._known |= new
+            self._next = max([self._next, *(each + 1 for each in new if isinstance(each, int))])
+            return [each.id for each in said]
 
     def mark(
         self, query: Any, relevant: Any = (), irrelevant: Any = (), *, grades: Any = (), user: str | None = None,
@@ -180,47 +224,55 @@ class FeedbackSearch:
             return self.tell(Statement(id=self._next if name is None else name, **content))
 
     def undo(
-        self, statement: Item | None = None, *, user: str | None = None, since: float | None = None,
+        self, statement: Item | Sequence[Item] | None = None, *, user: str | None = None, since: float | None = None,
         until: float | None = None,
     ) -> list[Item]:  # fmt: skip
-        """Forget a statement, or all of a user, or of a time (since <= time < until); both, if both are given.
+        """Forget a statement, or several, or all of a user, or of a time (since <= time < until), or what is all of it.
 
         What is left is, bit for bit, the model that never heard them. Returns the ids of what was forgotten.
         """
         if statement is None and user is None and since is None and until is None:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
+        named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
         with self._lock:
-            gone = [k for k, said in enumerate(self._log) if _meant(said, statement, user, since, until)]
-            if statement is not None and not gone:
-                raise ValueError(f"FeedbackSearch: there is no statement {statement!r} to undo.")
-            if gone:
-                self._model.forget(gone)
+            unknown = [id for id in named if id is not None and id not in self._known]
+            if unknown:
+                raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
+            asked = None if statement is None else set(named)
+            gone = [k for k, said in enumerate(self._log)
+                    if (asked is None or said.id in asked) and _meant(said, user, since, until)]  # fmt: skip
             ids = [self._log[k].id for k in gone]
-            self._log = [said for said in self._log if said.id not in set(ids)]
-            self._known = {said.id: said for said in self._log}
-            return ids
+            if gone:
+                self._model = self._model.without(gone)
+                self._renew()
+            return [self._known.pop(id).id for id in ids]
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def search(
-        self, query: Any, k: int = 10, *, user: str | None = None, feedback: bool = True
+        self, query: Any, k: int = 10, *, user: str | None = None, feedback: bool = True, metric: Array | None = None
     ) -> tuple[Array, list[Item]]:
         """Distances and ids of the k nearest items, nearest first; an item that is the query is left out.
 
         query : an item's id, or a row. user : whose metric ranks; one who never spoke, and None, have the shared one.
-        feedback : False ranks as if nothing had been said.
+        feedback : False ranks as if nothing had been said. metric : ranks instead, e.g. one that was (`metric_matrix`).
 
-        If there are many items, candidates come from the shared metric as it was at the last full page of 32
-        statements, and are ranked exactly under the newest metric.
+        If there are many items, candidates come from the shared metric as it was at the last full page of statements,
+        and are ranked exactly.
         """
         check.check_count("k", k)
         own = self._place(query)
         row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
         if k > len(self) - (own is not None):
             raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
-        with self._lock:
-            metric = self._model.metric(user, None if feedback else 0.0)
-            places = self._candidates(row, k, user, feedback)
+        model = self._model
+        key = (model.live, user if feedback else None, feedback) if metric is None else object()
+        if metric is None:
+            metric = model.metric(user, None if feedback else 0.0)
+        if self._near.few:
+            places = self._near.exact(row, k, metric, key)
+        else:
+            places = self._near.rough(row, k, model.page_metric if feedback else None)
         if own is not None:
             places = places[places != own]
         differences = self._rows.X[places] - row
@@ -229,19 +281,9 @@ class FeedbackSearch:
         found = places[order]
         return np.sqrt(np.maximum(values[order], 0.0)), [self._rows.ids[place] for place in found]
 
-    def _candidates(self, row: Array, k: int, user: str | None, feedback: bool) -> Array:
-        """Numbers of items that may be among the k nearest, in ascending order."""
-        X = self._rows.X
-        exact = not feedback or X.size * X.shape[1] <= EXACT_WORK
-        state, own = (self._model.live, user) if exact else (self._model.base, None)
-        key = (state, own) if feedback else (None, None)
-        if self._cache[0] != key:
-            images = X @ self._model.metric(own, None if feedback else 0.0).astype(X.dtype)
-            self._cache = key, (images, (images * X).sum(axis=1))
-        images, forms = self._cache[1]
-        rough = forms - 2.0 * (images @ row.astype(X.dtype))
-        n_candidates = min(len(X), k + 9 if exact else max(10 * k, MIN_CANDIDATES))
-        return np.sort(np.argpartition(rough, n_candidates - 1)[:n_candidates])
+    def _renew(self) -> None:
+        if not self._near.few:
+            self._near.renew(self._model.page_metric())
 
     def _place(self, query: Any) -> int | None:
         """Number of the item that the query is; None if it is a row."""
@@ -257,9 +299,15 @@ class FeedbackSearch:
             raise ValueError(f"FeedbackSearch: a query is an item, or a row of {self._rows.X.shape[1]} finite numbers.")
         return row
 
-    def metric_matrix(self, user: str | None = None) -> Array:
-        """M as it is published, (d, d): d(q, x)^2 = (q - x)^T M (q - x)."""
-        return self._model.metric(user)
+    def metric_matrix(self, user: str | None = None, *, after: int | None = None) -> Array:
+        """M as it is published, (d, d): d(q, x)^2 = (q - x)^T M (q - x).
+
+        after : as it was after so many statements of the log; None: after all of them.
+        """
+        if after is None:
+            return self._model.metric(user)
+        check.check_count("after", after, 0)
+        return self._model.after(after).metric(user)
 
     def quality(self) -> Quality:
         """How well the metric predicts what people say, and what the guard makes of it."""
@@ -268,6 +316,18 @@ class FeedbackSearch:
         before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
         distrusted = tuple(sorted(state.distrusted))
         return Quality(len(self._log), len(state.judged.users), before, now, state.strength, distrusted)
+
+    def curve(self, n_points: int = 200) -> Array:
+        """How quality went, (p, 3): judged statements, and the shares without feedback and as published.
+
+        Each point is a mean over the last RECENT judged statements; the share as published is at today's strength.
+        """
+        state = self._model.base
+        scores = state.judged.scores[:, [0, STRENGTHS.index(state.strength)]]
+        ends = np.unique(np.linspace(min(len(scores), LEAST), len(scores), n_points).astype(int))
+        sums = np.concatenate([np.zeros((1, 2)), scores.cumsum(axis=0)])
+        starts = np.maximum(ends - RECENT, 0)
+        return np.column_stack([ends, (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None]])
 
     def explain(self, query: Any, item: Item, *, user: str | None = None, n_directions: int = 5) -> Explanation:
         """Why an item is as near to the query as it is, feature by feature, and what feedback changed about it."""
@@ -314,27 +374,29 @@ class FeedbackSearch:
         with self._lock:
             return {
                 "X": self._rows.X,
-                "ids": list(self._rows.ids),
+                "ids": _packed(self._rows.ids),
                 "lam": self.lam,
                 "guard": self.guard,
-                "log": [said.as_dict() for said in self._log],
+                "log": _packed([said.as_dict() for said in self._log]),
             }
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        out = cls(state["X"], state["ids"], lam=state["lam"], guard=state["guard"])
-        out._log = [Statement.from_dict(said) for said in state["log"]]
-        out._known = {said.id: said for said in out._log}
-        if len(out._known) < len(out._log):
-            raise ValueError("FeedbackSearch: two statements have one id.")
-        for said in out._log:
-            out._rows.check(said)
-        out._model.extend([lesson_of(said, out._rows.number, len(out)) for said in out._log])
-        out._next = max((said.id + 1 for said in out._log if isinstance(said.id, int)), default=0)
+        out = cls(state["X"], _unpacked(state["ids"]), lam=state["lam"], guard=state["guard"])
+        out.resume(_unpacked(state["log"]))
         return out
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FeedbackSearch.__paloma_restore__, (self.__paloma_state__(),)
+
+
+def _packed(values: list[Any]) -> Array:
+    """Plain values as the bytes of their JSON: lists may be long."""
+    return np.frombuffer(json.dumps(values, allow_nan=False).encode(), np.uint8)
+
+
+def _unpacked(data: Array) -> list[Any]:
+    return list(json.loads(data.tobytes()))
 
 
 def _ids(ids: Any, n: int) -> list[Item]:
@@ -346,13 +408,11 @@ def _ids(ids: Any, n: int) -> list[Item]:
     return names
 
 
-def _meant(
-    said: Statement, name: Item | None, user: str | None, since: float | None, until: float | None
-) -> bool:  # fmt: skip
-    """Whether a statement is among those that are to be forgotten; one without a time is in no span of time."""
+def _meant(said: Statement, user: str | None, since: float | None, until: float | None) -> bool:
+    """Whether a statement is of a user and a span of time; one without a time is in no such span."""
     if since is not None or until is not None:
         if said.time is None or said.time < (-np.inf if since is None else since):
             return False
         if until is not None and said.time >= until:
             return False
-    return (name is None or said.id == name) and (user is None or said.user == user)
+    return user is None or said.user == user

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..exceptions import ModelFileError
-from ..feedback import FeedbackSearch
+from ..feedback import FeedbackSearch, FeedbackState
 from . import _container
 from ._about import environment, summary
 from ._flat import Reader, Writer
@@ -23,9 +23,10 @@ from ._lock import locked
 from ._objects import read_object, write_object
 from ._registry import register
 
-__all__ = ["load", "locked", "register", "save"]
+__all__ = ["environment", "load", "locked", "register", "save"]
 
 register(FeedbackSearch)
+register(FeedbackState)
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:

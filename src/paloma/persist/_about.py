@@ -34,7 +34,13 @@ def summary(model: Any) -> dict[str, Any]:
 
 
 def environment() -> dict[str, Any]:
-    """Versions of Python and the libraries, BLAS and its threads: what the last bits depend on."""
+    """Versions of Python and the libraries, BLAS and its threads: what the last bits depend on.
+
+    Examples
+    --------
+    >>> sorted(environment())
+    ['libraries', 'machine', 'python', 'threads']
+    """
     pools = [{key: pool.get(key) for key in ("user_api", "internal_api", "version", "architecture", "num_threads")}
              for pool in _pools().info()]  # fmt: skip
     return {

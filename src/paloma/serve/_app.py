@@ -27,6 +27,7 @@ _FILES = {
 
 Limit = Annotated[int, Query(ge=1, le=1000)]
 User = Annotated[str, Query(max_length=200)]
+Words = Annotated[str, Query(max_length=200)]
 After = Annotated[int, Query(ge=0, le=2**62)]
 Cursor = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
 
@@ -117,14 +118,14 @@ def _reading(app: FastAPI, engine: Engine) -> None:
         return await _soon(engine, after, engine.quality)
 
     @app.get(f"{PREFIX}/users", dependencies=read)
-    async def users() -> dict[str, Any]:
+    async def users(after: After = 0) -> dict[str, Any]:
         """Everybody who said something."""
-        return await _soon(engine, 0, engine.users)
+        return await _soon(engine, after, engine.users)
 
     @app.get(f"{PREFIX}/items", dependencies=read)
-    async def items(cursor: Cursor = "", limit: Limit = 100) -> dict[str, Any]:
-        """Items page by page; pass `next` on as `cursor`."""
-        return await _soon(engine, 0, lambda: engine.page(cursor, limit))
+    async def items(cursor: Cursor = "", limit: Limit = 100, find: Words = "") -> dict[str, Any]:
+        """Items page by page, those whose id, label or text has the words of `find`; pass `next` on as `cursor`."""
+        return await _soon(engine, 0, lambda: engine.page(cursor, limit, find))
 
     @app.get(f"{PREFIX}/items/sample", dependencies=read)
     async def sample() -> dict[str, Any]:
@@ -147,9 +148,9 @@ def _reading(app: FastAPI, engine: Engine) -> None:
         return Response(data, media_type=kind, headers=headers)
 
     @app.get(f"{PREFIX}/statements", dependencies=read)
-    async def history(cursor: Cursor = "", limit: Limit = 100, user: User = "") -> dict[str, Any]:
+    async def history(cursor: Cursor = "", limit: Limit = 100, user: User = "", after: After = 0) -> dict[str, Any]:
         """What was said, newest first."""
-        return await _soon(engine, 0, lambda: engine.history(cursor, limit, user))
+        return await _soon(engine, after, lambda: engine.history(cursor, limit, user))
 
     @app.get(f"{PREFIX}/version", dependencies=read)
     def about() -> dict[str, Any]:
@@ -204,7 +205,7 @@ def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
     @app.get(f"{PREFIX}/health")
     def health() -> JSONResponse:
         """Whether statements can be taken; searching goes on if not."""
-        return JSONResponse(engine.health(), 200 if engine.writable else 503)
+        return JSONResponse(engine.health(), 200 if engine.writable and engine.learning else 503)
 
     if metrics:
 

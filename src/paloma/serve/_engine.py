@@ -1,4 +1,4 @@
-"""How a service comes to know what it knows: entries of the journal, applied in order by one thread.
+"""How a service comes to know what it knows: entries of the journal, learned in order by one thread.
 
 What is known is the journal replayed, to the bit. An entry is acknowledged when it is on disk; it is part of the
 model a moment later, and a caller who names its number waits for that.
@@ -19,8 +19,11 @@ from ..exceptions import ServiceError
 from . import _forms as form
 from ._items import Items
 from ._journal import Entry, Journal
+from ._said import in_words
 from ._served import Served, Unknown
+from ._snapshots import Snapshots
 
+_AT_ONCE = 256  # entries that are learned together
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 
@@ -35,10 +38,11 @@ class Engine:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock_file = _locked(folder)
         self._journal = Journal(folder / "journal.sqlite", vfs=vfs)
+        self._snapshots = Snapshots(folder / "snapshots")
         self._served = self._restored(items)
         self._changed = threading.Condition()
         self._ends = False
-        self.writable = True
+        self.writable = self.learning = True
         self._since = time.time()
         self._counts = {"searches": 0, "statements": 0, "refused_writes": 0}
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
@@ -56,6 +60,7 @@ class Engine:
             self._ends = True
             self._changed.notify_all()
         self._learner.join()
+        self._snapshots.write(self._served)
         self._journal.close()
         self._lock_file.close()
 
@@ -72,9 +77,7 @@ class Engine:
         return {"seq": max(entry.seq for entry in entries), "statements": [entry.seq for entry in entries]}
 
     def _stated(self, said: form.Statement) -> "Future[Entry]":
-        body = form.plain(said)
-        self._served.check(body)
-        return self._journal.append(said.key, said.user, body)
+        return self._journal.append(said.key, said.user, self._served.sound(form.plain(said), said.user))
 
     async def undo(self, asked: form.Undo) -> dict[str, Any]:
         """Acknowledge that statements are taken back."""
@@ -136,16 +139,23 @@ class Engine:
     # -- the learner's thread ------------------------------------------------------------------------------------------
 
     def _learn(self) -> None:
-        while True:
-            with self._changed:
-                while not self._ends and self._journal.last <= self.seq:
-                    self._changed.wait(1.0)
-                ends = self._ends
-            for entry in self._journal.after(self.seq, limit=256):
-                self._served.apply(entry)
-                self._wake()
-            if ends and self._journal.last <= self.seq:
-                return
+        try:
+            while self._awaited():
+                if entries := list(self._journal.after(self.seq, limit=_AT_ONCE)):
+                    self._served.note(entries)
+                    heard = self._served.learn()
+                    self._wake()
+                    self._snapshots.heard(heard, self._served)
+        except BaseException:
+            self.learning = False  # searches go on with what was learned; a restart replays the journal
+            raise
+
+    def _awaited(self) -> bool:
+        """Wait until there is something to learn; False once everything is learned and the service ends."""
+        with self._changed:
+            while not self._ends and self._journal.last <= self.seq:
+                self._changed.wait(1.0)
+            return not self._ends or self._journal.last > self.seq
 
     def _wake(self) -> None:
         with self._changed:
@@ -161,9 +171,11 @@ class Engine:
             for rows, told in items.parts():
                 key = f"import-{told[0]['id']}"
                 self._journal.append(key, "", {"kind": "add", "items": told}, rows).result()
-        while entries := list(self._journal.after(served.seq, limit=256)):
-            for entry in entries:
-                served.apply(entry, replayed=True)
+        last = 0
+        while entries := list(self._journal.after(last, limit=_AT_ONCE)):
+            served.note(entries)
+            last = entries[-1].seq
+        self._snapshots.heard(served.learn(self._snapshots.state_for(served)), served)
         return served
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -202,15 +214,15 @@ class Engine:
     def item(self, id: str) -> dict[str, Any]:
         """One item as clients see it."""
         self._known(id)
-        return self._served.item(id)
+        return self._served.items.item(id)
 
     def sample(self) -> dict[str, Any]:
         """A random item."""
-        return {"items": self._served.sample()}
+        return {"items": self._served.items.sample()}
 
-    def page(self, cursor: str, limit: int) -> dict[str, Any]:
+    def page(self, cursor: str, limit: int, find: str) -> dict[str, Any]:
         """Items in the order in which they came."""
-        items, more = self._served.page(_place(cursor), limit)
+        items, more = self._served.items.page(_place(cursor), limit, find)
         return {"items": items, "next": None if more is None else _cursor(more)}
 
     def history(self, cursor: str, limit: int, user: str) -> dict[str, Any]:
@@ -224,14 +236,14 @@ class Engine:
                 if len(found) == limit:
                     break
         lines = [{"seq": entry.seq, "user": entry.user, "at": entry.at, "kind": entry.body["kind"],
-                  "text": self._served.text_of(entry), "undone": self._served.undone(entry.seq)}
+                  "text": in_words(entry.body), "undone": self._served.undone(entry.seq)}
                  for entry in found]  # fmt: skip
         return {"seq": self.seq, "statements": lines, "next": _cursor(seq) if len(found) == limit else None}
 
     def picture(self, id: str) -> tuple[bytes, str]:
         """An item's picture and its type."""
         self._known(id)
-        found = self._served.picture(id)
+        found = self._served.items.picture(id)
         if found is None:
             raise Unknown(f"Item {id!r} has no picture.")
         return found
@@ -242,11 +254,12 @@ class Engine:
 
     def health(self) -> dict[str, Any]:
         """Whether the service can take statements, and how far it is."""
-        return {"status": "ok" if self.writable else "read-only", "seq": self.seq, "acknowledged": self._journal.last}
+        status = "ok" if self.writable and self.learning else "read-only" if self.learning else "not learning"
+        return {"status": status, "seq": self.seq, "acknowledged": self._journal.last}
 
     def about(self) -> dict[str, Any]:
         """Versions and sizes."""
-        n, d = self._served.shape
+        n, d = len(self._served.items), self._served.items.width
         return {"paloma": version("paloma"), "items": n, "features": d, "seq": self.seq,
                 "text": f"paloma {version('paloma')}, {n:,} items of {d:,} features"}  # fmt: skip
 
@@ -254,13 +267,14 @@ class Engine:
         """Prometheus's text format."""
         lines = [f"# TYPE paloma_{name}_total counter\npaloma_{name}_total {value}"
                  for name, value in self._counts.items()]  # fmt: skip
-        gauges = {"seq": self.seq, "acknowledged": self._journal.last, "items": self._served.shape[0],
+        gauges = {"seq": self.seq, "acknowledged": self._journal.last, "items": len(self._served.items),
+                  "kept_statements": self._served.n_statements, "failed_snapshots": self._snapshots.failed,
                   "up_seconds": round(time.time() - self._since, 1)}  # fmt: skip
         lines += [f"# TYPE paloma_{name} gauge\npaloma_{name} {value}" for name, value in gauges.items()]
         return "\n".join([*lines, ""])
 
     def _known(self, id: str) -> None:
-        if not self._served.has(id):
+        if not self._served.items.has(id):
             raise Unknown(f"There is no item {id[:80]!r}.")
 
     def _check_query(self, query: dict[str, Any]) -> None:

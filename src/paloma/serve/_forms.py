@@ -37,7 +37,6 @@ class Search(Query):
 
     k: Annotated[int, Field(ge=1, le=1000)] = 24
     metric: Literal["now", "before", "start"] = "now"
-    seq: Annotated[int, Field(ge=0, le=2**62)] | None = None
     where: Payload = {}
 
 

@@ -1,11 +1,11 @@
 // The page: one state, one function that draws each part of it.
 
 import * as api from "./api.js";
-import { card, quickly } from "./cards.js";
+import { card, glide } from "./cards.js";
 import { chart } from "./chart.js";
 
 const at = (id) => document.getElementById(id);
-const view = { user: "", query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", before: null, last: null };
+const view = { user: "", finding: false, query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", done: [] };
 
 function say(text, bad = false) {
   at("status").textContent = text;
@@ -25,57 +25,56 @@ const query = () => (view.query.length === 1 ? { item: view.query[0].id } : { it
 async function search(options = {}) {
   if (!view.query.length) return;
   const asked = { k: 24, user: view.user, metric: view.metric };
-  if (view.metric === "before" && view.before !== null) asked.seq = view.before;
   const started = performance.now();
   const found = await api.search(query(), asked);
   const ranks = new Map(view.results.map((item, rank) => [item.id, rank]));
   view.results = found.results.map((item, rank) => ({ ...item, moved: ranks.has(item.id) ? ranks.get(item.id) - rank : null }));
-  if (!options.quiet) say(`${view.results.length} nearest in ${Math.round(performance.now() - started)} ms, after ${found.seq} statements.`);
+  if (!options.quiet) say(`${view.results.length} nearest, in ${Math.round(performance.now() - started)} ms.`);
+  at("results-title").textContent = "Nearest";
   draw();
 }
 
 function draw() {
-  const showing = (part, items, small) => quickly(part, items.map((item, rank) => card(item, {
-    rank, small, mark: view.marks.get(item.id), selected: view.selected.has(item.id),
+  const showing = (part, items, small) => glide(part, items.map((item, rank) => card(item, {
+    rank, small, mark: view.marks.get(item.id)?.verdict, selected: view.selected.has(item.id),
   })));
   at("results").classList.toggle("text", view.results.some((item) => !item.picture));
   showing(at("query"), view.query, true);
   showing(at("results"), view.results, false);
   at("more").disabled = !view.selected.size;
-  at("undo").disabled = view.last === null;
+  at("undo").disabled = !view.done.length;
 }
 
 async function begin(items) {
-  Object.assign(view, { query: items, results: [], marks: new Map(), selected: new Set(), metric: "now", before: null });
+  Object.assign(view, { finding: false, query: items, results: [], marks: new Map(), selected: new Set(), metric: "now" });
   document.querySelector("input[name=metric][value=now]").checked = true;
   await search();
 }
 
 async function mark(id, verdict) {
+  if (view.finding) return like(id);
   if (view.query.some((item) => item.id === id)) return;
-  const again = view.marks.get(id) === verdict;
-  if (again) return say("Marked already; press U to undo your last mark.");
-  const statement = { kind: "mark", user: view.user, ...query() };
-  statement[verdict === "right" ? "relevant" : "irrelevant"] = [id];
+  if (view.marks.get(id)?.verdict === verdict) return say("Marked already; press U to undo your last mark.");
+  const others = (kind) => [...view.marks].filter(([other, made]) => made.verdict === kind && other !== id).map(([other]) => other);
+  const statement = { kind: "mark", user: view.user, ...query() }; // with what was marked the other way: it is compared with that
+  statement.relevant = verdict === "right" ? [id] : others("right");
+  statement.irrelevant = verdict === "wrong" ? [id] : others("wrong");
   const done = await api.state(statement);
-  view.before = done.seq - 1;
-  view.last = done.seq;
-  view.marks.set(id, verdict);
+  view.done.push(done.seq);
+  view.marks.set(id, { verdict, seq: done.seq });
   view.metric = "now";
   document.querySelector("input[name=metric][value=now]").checked = true;
-  await search({ quiet: true });
+  await Promise.all([search({ quiet: true }), aside()]);
   const now = view.results.findIndex((item) => item.id === id);
   say(`Marked ${verdict}: it is ${now < 0 ? "no longer among the nearest" : `number ${now + 1}`} now. Undo with U.`);
-  await aside();
 }
 
-async function undo(what = { statement: view.last }) {
-  const gone = await api.undo({ user: view.user, ...what });
-  if (what.statement === view.last) view.last = null;
-  for (const [id, verdict] of view.marks) if (gone.items?.includes(id) && verdict) view.marks.delete(id);
+async function undo(what = { statement: view.done.at(-1) }) {
+  await api.undo({ user: view.user, ...what });
+  view.done = view.done.filter((seq) => seq !== what.statement);
+  for (const [id, made] of view.marks) if (made.seq === what.statement) view.marks.delete(id);
+  await Promise.all([search({ quiet: true }), aside()]);
   say("Taken back, as if it had never been said.");
-  await search({ quiet: true });
-  await aside();
 }
 
 async function why(id) {
@@ -105,25 +104,36 @@ async function why(id) {
   at("why-part").scrollIntoView({ block: "nearest" });
 }
 
+const percent = (share) => `${(100 * share).toFixed(0)} %`;
+
+function brief({ statements, judged, now, start, strength, distrusted }) {
+  if (!statements) return "Nothing was said yet: this is the plain distance between items.";
+  const count = `${statements} statement${statements === 1 ? "" : "s"}`;
+  if (judged < 3) return `${count} so far; too few to judge how well it goes.`;
+  const held = strength < 1 ? " It is held back, because a weaker ranking predicts recent statements better." : "";
+  const names = distrusted.map((name) => name || "everyone").join(", ");
+  return `${count}: ${percent(now)} of comparisons ranked right before they were learned, ${percent(start)} without feedback.` +
+    held + (names ? ` Not believed: ${names}.` : "");
+}
+
 async function aside() {
-  const [said, quality, people] = await Promise.all([api.history(""), api.quality(), api.users()]);
+  const [said, quality, people] = await Promise.all([api.history(), api.quality(), api.users()]);
   at("history").replaceChildren(...said.statements.map((entry) => {
     const line = document.createElement("li");
-    line.value = entry.seq;
     line.classList.toggle("undone", entry.undone);
-    line.textContent = `${entry.user || "everyone"}: ${entry.text}, ${new Date(entry.at * 1000).toLocaleTimeString()}`;
+    line.textContent = `${new Date(entry.at * 1000).toLocaleTimeString()} ${entry.user || "everyone"}: ${entry.text}`;
     if (!entry.undone && entry.kind !== "undo") {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = "take back";
-      button.setAttribute("aria-label", `Take back statement ${entry.seq}`);
+      button.setAttribute("aria-label", `Take back: ${entry.text}`);
       button.addEventListener("click", () => trying(() => undo({ statement: entry.seq })));
       line.append(button);
     }
     return line;
   }));
   chart(at("chart"), quality);
-  at("quality-brief").textContent = quality.text;
+  at("quality-brief").textContent = brief(quality);
   const names = [...new Set([view.user, ...people.users])].sort();
   at("user").replaceChildren(...names.map((name) => new Option(name || "everyone", name, false, name === view.user)));
 }
@@ -133,22 +143,36 @@ async function another() {
   await begin(items.slice(0, 1));
 }
 
+async function find() {
+  const words = at("words").value.trim();
+  if (!words) return at("words").focus();
+  const { items } = await api.find(words);
+  say(items.length ? `${items.length} found. Which one do you look for things like?` : `Nothing is called “${words}”.`);
+  if (!items.length) return;
+  Object.assign(view, { finding: true, results: items, marks: new Map(), selected: new Set() });
+  at("results-title").textContent = "Found";
+  draw();
+  at("results").firstElementChild.focus();
+}
+
 async function next() {
   const found = await api.suggest(12, view.user);
   if (!found.items.length) return say("Nothing to suggest yet.");
-  view.query = [found.query];
-  view.results = found.items;
-  view.marks = new Map();
+  Object.assign(view, { finding: false, query: [found.query], results: found.items, marks: new Map(), selected: new Set() });
+  at("results-title").textContent = "Worth marking";
   say("Marks on these teach the search most. Which are like the one above?");
   draw();
 }
 
 const actions = {
+  "/": () => at("words").focus(),
   n: another,
   s: next,
-  u: () => view.last !== null && undo(),
+  u: () => view.done.length && undo(),
   m: () => view.selected.size && begin([...view.results, ...view.query].filter((item) => view.selected.has(item.id))),
 };
+
+const like = (id) => begin([...view.results, ...view.query].filter((item) => item.id === id).slice(0, 1));
 
 const onCard = {
   r: (id) => mark(id, "right"),
@@ -158,8 +182,9 @@ const onCard = {
     if (!view.selected.delete(id)) view.selected.add(id);
     draw();
   },
-  enter: (id) => begin([...view.results, ...view.query].filter((item) => item.id === id).slice(0, 1)),
+  enter: like,
 };
+const deeds = { right: onCard.r, wrong: onCard.w, like, why };
 
 function step(card, by) {
   const all = [...card.parentElement.children];
@@ -174,14 +199,20 @@ document.addEventListener("keydown", (event) => {
   const card = event.target.closest(".card");
   if (card && name.startsWith("arrow")) step(card, name);
   else if (card && onCard[name]) trying(() => onCard[name](card.dataset.id));
-  else if (actions[name] && !event.altKey) trying(() => actions[name]());
+  else if (actions[name] && !event.altKey && !event.target.closest("button")) trying(() => actions[name]());
   else return;
   event.preventDefault();
 });
 
 document.addEventListener("click", (event) => {
   const card = event.target.closest("#results .card");
-  if (card) trying(() => mark(card.dataset.id, event.altKey ? "wrong" : "right"));
+  if (!card) return;
+  const deed = event.target.closest("button")?.dataset.deed ?? (event.altKey ? "wrong" : "right");
+  trying(() => deeds[deed](card.dataset.id));
+});
+at("find").addEventListener("submit", (event) => {
+  event.preventDefault();
+  trying(find);
 });
 
 for (const [id, name] of Object.entries({ another: "n", next: "s", undo: "u", more: "m" })) {
@@ -195,7 +226,7 @@ for (const input of document.querySelectorAll("input[name=metric]")) {
 }
 at("user").addEventListener("change", () => trying(async () => {
   view.user = at("user").value;
-  view.last = null;
+  view.done = [];
   await search();
 }));
 at("new-user").addEventListener("click", () => trying(async () => {

@@ -1,63 +1,66 @@
 // Cards of items, and a grid whose cards glide to their new places.
 
-export function card(item, { rank, small, mark, selected }) {
-  const part = document.createElement("div");
-  part.className = "card";
-  part.dataset.id = item.id;
-  part.tabIndex = 0;
-  part.setAttribute("role", small ? "group" : "listitem");
-  const name = item.label ?? item.id;
-  const place = small ? "query" : `number ${rank + 1}`;
-  part.setAttribute("aria-label", `${place}, ${name}${mark ? `, marked ${mark}` : ""}${selected ? ", selected" : ""}`);
-  if (mark) part.dataset.mark = mark;
-  if (selected) part.setAttribute("aria-pressed", "true");
-  if (item.picture) {
-    const picture = document.createElement("img");
-    picture.src = `/api/v1/items/${encodeURIComponent(item.id)}/picture`;
-    picture.alt = "";
-    picture.loading = "lazy";
-    picture.addEventListener("load", () => picture.classList.toggle("pixels", picture.naturalWidth < 64));
-    part.append(picture);
-  }
-  if (item.text) {
-    const text = document.createElement("p");
-    text.textContent = item.text;
-    part.append(text);
-  }
-  const line = document.createElement("div");
-  line.className = "line";
-  const left = document.createElement("span");
-  left.className = mark ? "verdict" : "";
-  left.textContent = mark ? (mark === "right" ? "✓ right" : "✗ wrong") : small ? `${name}` : `${rank + 1}`;
-  line.append(left);
-  if (!small && item.score !== undefined) {
-    const score = document.createElement("span");
-    score.className = "moved";
-    const moved = item.moved ? ` ${item.moved > 0 ? "↑" : "↓"}${Math.abs(item.moved)}` : "";
-    score.textContent = `${item.score.toPrecision(3)}${moved}`;
-    score.title = "distance; arrows: places gained or lost";
-    line.append(score);
-  }
-  part.append(line);
+const DEEDS = [
+  ["right", "✓", "Right (R)"],
+  ["wrong", "✗", "Wrong (W)"],
+  ["like", "≈", "Search like it (Enter)"],
+  ["why", "?", "Why is it near? (Y)"],
+];
+
+function make(name, values, ...parts) {
+  const part = Object.assign(document.createElement(name), values);
+  part.append(...parts);
   return part;
 }
 
-export function quickly(grid, cards) {
-  const focused = document.activeElement?.closest?.(".card")?.dataset.id;
-  const inside = grid.contains(document.activeElement);
+export function card(item, { rank, small, mark, selected }) {
+  const name = item.label ?? item.id;
+  const part = make("div", { className: "card", tabIndex: 0 });
+  part.dataset.id = item.id;
+  part.setAttribute("role", small ? "group" : "listitem");
+  const state = `${mark ? `, marked ${mark}` : ""}${selected ? ", selected" : ""}`;
+  part.setAttribute("aria-label", `${small ? "query" : `number ${rank + 1}`}, ${name}${state}`);
+  if (mark) part.dataset.mark = mark;
+  if (selected) part.dataset.selected = "yes";
+  if (item.picture) {
+    const picture = make("img", { src: `/api/v1/items/${encodeURIComponent(item.id)}/picture`, alt: "", draggable: false });
+    picture.addEventListener("load", () => picture.classList.toggle("pixels", picture.naturalWidth < 64));
+    part.append(picture);
+  }
+  if (item.text || !item.picture) part.append(make("p", { textContent: item.text ?? name }));
+  if (small) {
+    part.append(make("div", { className: "line" }, make("span", { textContent: name })));
+    return part;
+  }
+  const moved = item.moved ? `${item.moved > 0 ? "↑" : "↓"}${Math.abs(item.moved)}` : "";
+  const score = item.score === undefined ? "" : item.score.toPrecision(3);
+  part.append(make("div", { className: "line" },
+    make("span", { textContent: `${rank + 1}${mark ? (mark === "right" ? " ✓" : " ✗") : ""}`, className: mark ? "verdict" : "" }),
+    make("span", { textContent: `${moved} ${score}`.trim(), className: "score", title: "places gained or lost, and distance" })));
+  part.append(make("div", { className: "deeds" }, ...DEEDS.map(([deed, sign, title]) => {
+    const button = make("button", { type: "button", textContent: sign, title, tabIndex: -1 });
+    button.dataset.deed = deed;
+    button.setAttribute("aria-label", `${title.replace(/ \(.*/, "")}: ${name}`);
+    return button;
+  })));
+  return part;
+}
+
+export function glide(grid, cards) {
+  const focused = grid.contains(document.activeElement) ? document.activeElement.closest(".card")?.dataset.id : undefined;
   const places = new Map([...grid.children].map((part) => [part.dataset.id, part.getBoundingClientRect()]));
   grid.replaceChildren(...cards);
   for (const part of cards) {
     const old = places.get(part.dataset.id);
-    if (!old) continue;
     const now = part.getBoundingClientRect();
-    const [x, y] = [old.left - now.left, old.top - now.top];
-    if (!x && !y) continue;
-    part.style.transform = `translate(${x}px, ${y}px)`;
-    requestAnimationFrame(() => {
-      part.classList.add("moving");
-      part.style.transform = "";
-    });
+    if (!old) part.classList.add("fresh");
+    else if (old.left !== now.left || old.top !== now.top) {
+      part.style.transform = `translate(${old.left - now.left}px, ${old.top - now.top}px)`;
+      requestAnimationFrame(() => {
+        part.classList.add("moving");
+        part.style.transform = "";
+      });
+    }
   }
-  if (inside && focused) cards.find((part) => part.dataset.id === focused)?.focus({ preventScroll: true });
+  if (focused !== undefined) (cards.find((part) => part.dataset.id === focused) ?? cards[0])?.focus({ preventScroll: true });
 }

@@ -9,11 +9,15 @@ function make(name, attributes, text) {
   return part;
 }
 
-export function chart(place, { curve, text }) {
+export function chart(place, { curve, text, statements }) {
   const caption = document.createElement("p");
   caption.className = "hint";
-  caption.textContent = text;
-  if (curve.length < 2) return place.replaceChildren(caption);
+  caption.textContent = "Share of comparisons ranked right before they were learned, among the last hundred that could be judged: " +
+    "the line is this search, the dashes are no feedback.";
+  if (curve.length < 2) {
+    caption.textContent = `A chart appears once statements with something right and something wrong were judged (${statements} so far).`;
+    return place.replaceChildren(caption);
+  }
   const [width, height, left, low] = [420, 190, 34, 22];
   const values = curve.flatMap((point) => [point.now, point.start]);
   const floor = Math.max(0, Math.min(...values) - 0.05);
@@ -26,7 +30,7 @@ export function chart(place, { curve, text }) {
     svg.append(make("text", { x: 2, y: y(level) + 4 }, level.toFixed(2)));
   }
   svg.append(make("path", { class: "base", d: path("start") }), make("path", { class: "curve", d: path("now") }));
-  svg.append(make("text", { x: left, y: height - 4 }, `statement ${curve[0].seq}`));
-  svg.append(make("text", { x: width - 90, y: height - 4 }, `statement ${curve.at(-1).seq}`));
+  svg.append(make("text", { x: left, y: height - 4 }, `${curve[0].judged} judged`));
+  svg.append(make("text", { x: width - 8, "text-anchor": "end", y: height - 4 }, `${curve.at(-1).judged} judged`));
   place.replaceChildren(svg, caption);
 }

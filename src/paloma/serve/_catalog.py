@@ -1,0 +1,127 @@
+"""The items of a service: their rows, what people see of them, and which of them are gone."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._typing import Array
+from . import _pictures
+from ._items import rows_from_bytes
+
+
+class Catalog:
+    """Items in the order in which they came. One that is removed keeps its place, and is found no more."""
+
+    def __init__(self) -> None:
+        self._told: list[dict[str, Any]] = []
+        self._places: dict[str, int] = {}
+        self._blocks: list[Array] = []
+        self._gone: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._told) - len(self._gone)
+
+    @property
+    def n_rows(self) -> int:
+        """Items that ever came."""
+        return len(self._told)
+
+    @property
+    def n_gone(self) -> int:
+        """Items that were removed."""
+        return len(self._gone)
+
+    @property
+    def width(self) -> int:
+        """Features of an item; 0 as long as there is none."""
+        return self._blocks[0].shape[1] if self._blocks else 0
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of all items that ever came."""
+        return [told["id"] for told in self._told]
+
+    def add(self, told: list[dict[str, Any]], data: bytes) -> None:
+        """Take in items of an entry; those of an id that is taken, or of another width, lost a race and stay out."""
+        rows = rows_from_bytes(data, len(told))
+        if self.width not in (0, rows.shape[1]):
+            return
+        new = []
+        for k, item in enumerate(told):
+            if item["id"] not in self._places:
+                self._places[item["id"]] = len(self._told)
+                self._told.append(item)
+                new.append(k)
+        self._blocks.append(rows[new])
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Items that are to be found no more."""
+        self._gone |= {self._places[id] for id in ids if id in self._places}
+
+    def rows(self) -> Array:
+        """(n, d) rows of all items that ever came."""
+        if len(self._blocks) != 1:
+            self._blocks = [np.concatenate(self._blocks)]
+        return self._blocks[0]
+
+    def share(self, rows: Array) -> None:
+        """Hold the same rows in somebody else's memory."""
+        self._blocks = [rows]
+
+    def known(self, id: str) -> bool:
+        """Whether an item of this id ever came."""
+        return id in self._places
+
+    def has(self, id: str) -> bool:
+        """Whether an item can be found."""
+        return id in self._places and self._places[id] not in self._gone
+
+    def row(self, id: str) -> Array:
+        """An item's vector."""
+        return np.asarray(self.rows()[self._places[id]])
+
+    def fits(self, id: str, where: dict[str, Any]) -> bool:
+        """Whether an item can be found and has these values in its payload; `label` is one of them."""
+        told = self._told[self._places[id]]
+        values = {"label": told.get("label"), **told.get("payload", {})}
+        return self.has(id) and all(name in values and values[name] == value for name, value in where.items())
+
+    def item(self, id: str) -> dict[str, Any]:
+        """An item as clients see it."""
+        told = self._told[self._places[id]]
+        return {"id": id, "label": told.get("label"), "text": told.get("text"), "picture": "picture" in told,
+                "payload": told.get("payload", {})}  # fmt: skip
+
+    def page(self, place: int, limit: int, words: str = "") -> tuple[list[dict[str, Any]], int | None]:
+        """Items from a place on whose id, label or text has all words, and the place after them."""
+        found: list[dict[str, Any]] = []
+        wanted = words.lower().split()
+        while place < len(self._told) and len(found) < limit:
+            told = self._told[place]
+            text = " ".join([told["id"], told.get("label") or "", told.get("text") or ""]).lower() if wanted else ""
+            if place not in self._gone and all(word in text for word in wanted):
+                found.append(self.item(told["id"]))
+            place += 1
+        return found, place if place < len(self._told) else None
+
+    def sample(self) -> list[dict[str, Any]]:
+        """One item at random, if there is any."""
+        if not len(self):
+            return []
+        rng = np.random.default_rng()
+        while (place := int(rng.integers(len(self._told)))) in self._gone:
+            pass
+        return [self.item(self._told[place]["id"])]
+
+    def picture(self, id: str) -> tuple[bytes, str] | None:
+        """An item's picture: pixels that came with it, or a file that was named when it was read."""
+        named = self._told[self._places[id]].get("picture")
+        if named is None:
+            return None
+        kind, _, rest = named.partition(":")
+        if kind == "pixels":
+            pixels = bytes.fromhex(rest)
+            return _pictures.png(pixels, round(len(pixels) ** 0.5)), "image/png"
+        return _pictures.read(Path(rest))
