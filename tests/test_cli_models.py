@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,9 +54,13 @@ def test_the_table_while_learning(files):
     train, _, model = files
     result = run("fit", train, "-o", model)
     lines = result.stderr.splitlines()
-    assert lines[0] == "200 rows, 4 features (a, b, c, d); 3 classes in 'label'"
-    assert lines[1].split("  ")[-1].strip() == "triplets/s"
-    seen = [int(line.split()[0].replace(",", "")) for line in lines[2:-2]]
+    assert lines[0] == f"reading {train}"
+    assert lines[1] == "200 rows, 4 features (a, b, c, d); 3 classes in 'label'"
+    assert lines[2] == "LODML, 200 rows: looking for neighbors"
+    assert re.fullmatch(r"LODML, [\d,]+ triplets, \d+ of 200 anchors have none", lines[3])
+    lines = [line for line in lines[4:] if "compiles its loops" not in line]
+    assert lines[0].split()[-2:] == ["triplets/s", "left"]
+    seen = [int(line.split()[0].replace(",", "")) for line in lines[1:-2]]
     metric = paloma.load(model)[-1].metric_
     assert seen == sorted(seen)
     assert seen[-1] == metric.n_triplets_
@@ -276,7 +281,7 @@ def test_control_characters_of_labels_do_not_reach_the_terminal(hostile, monkeyp
         lines(f"{label}\n" for label in HOSTILE)
     assert terminal.getvalue().split("\n") == ["[/a]", r"red\x1b[2J\x07", "[bold]", r"a\nb\u202e", ""]
     failed = run("fit", "no\x1bsuch.csv", "-o", model, code=1)
-    assert failed.stderr == "paloma: error: File no\\x1bsuch.csv does not exist.\n"
+    assert failed.stderr == "reading no\\x1bsuch.csv\npaloma: error: File no\\x1bsuch.csv does not exist.\n"
 
 
 @pytest.mark.parametrize("command", [["search"], ["search", "--json"], ["predict"], ["eval"], ["info"]])

@@ -91,6 +91,7 @@ def test_a_signal_saves(number, files):
     with following(model, "0") as process:
         process.stdin.write(train.read_text())
         process.stdin.flush()
+        assert process.stderr.readline() == "reading standard input\n"
         assert "mean loss" in process.stderr.readline()
         time.sleep(0.5)
         assert not model.exists()

@@ -1,11 +1,14 @@
 """What a new user stumbles over: each test is one story that used to end badly."""
 
 import inspect
+import io
 import json
 import pydoc
 import re
+import sys
 from itertools import pairwise
 
+import numba
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import paloma
 from helpers.cli import NAMES, X, Y, run
+from paloma._progress import narrated
 from paloma.cli._columns import Batch
 from paloma.cli._writers import write
 from paloma.neighbors._voters import in_random_order
@@ -433,12 +437,49 @@ def test_info_says_what_its_mean_loss_covers(files):
 
 def test_verbose_says_what_runs_at_once_and_off_a_terminal_too(capsys, monkeypatch):
     rows, y = three_classes()
+    paloma.LODML(random_state=0, block_size=200).fit(rows, y)  # compiles
     monkeypatch.setattr("paloma._progress.PAUSE", 0.0)
+    monkeypatch.setattr("paloma._progress.SHORTEST", 0.0)
+    monkeypatch.setattr("paloma._search.tiles.MANY_TILES", 0)
+    capsys.readouterr()
     paloma.LODML(random_state=0, verbose=1, block_size=200).fit(rows, y)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("LODML, ")
-    assert " triplets, " in lines[0]
-    assert re.fullmatch(r"LODML: \d+%, about \d+ s left, loss 0.\d+", lines[1])
+    assert lines[:3] == [
+        "LODML, 240 rows: looking for neighbors",
+        "comparing 240 rows with each other",
+        "comparing 240 rows with each other: 100%",
+    ]
+    assert re.fullmatch(r"LODML, [\d,]+ triplets, \d+ of 240 anchors have none", lines[3])
+    assert re.fullmatch(r"LODML: \d+%, about \d+ s left, loss 0.\d+", lines[5])
     assert lines[-1].startswith("LODML: 100%, about 0 s left")
     paloma.LODML(random_state=0).fit(rows, y)
+    assert capsys.readouterr().err == ""
+
+
+def test_verbose_on_a_terminal_shows_a_bar_of_its_own_line(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    rows, y = three_classes()
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("COLUMNS", "80")
+    paloma.LODML(random_state=0, verbose=1).fit(rows, y)
+    shown = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", sys.stderr.getvalue())
+    assert "LODML, 240 rows: looking for neighbors\n" in shown
+    assert re.search(r"━{30} (\d+)/\1 ", shown)
+
+
+def test_compiling_is_announced(capsys, monkeypatch):
+    def twice(x):
+        return 2 * x
+
+    twice.__module__ = "paloma.somewhere"
+    monkeypatch.setattr("paloma._progress._said", {})
+    with narrated(True):
+        numba.njit(twice)(1)
+        numba.njit(lambda x: x)(1)  # not ours
+    assert capsys.readouterr().err == "paloma compiles its loops for this kind of data: once, for a few seconds.\n"
+    with narrated(False):
+        numba.njit(twice)(1.0)
     assert capsys.readouterr().err == ""

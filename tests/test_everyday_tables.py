@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -145,6 +148,37 @@ def test_reading_a_long_table_says_how_far_it_is(files, monkeypatch):
     monkeypatch.setattr("paloma.cli._formats.PATIENCE", 0.0)
     monkeypatch.setattr("paloma.cli._formats.MANY", 10)
     shown = run("fit", train_file, "-o", model).stderr
-    assert f"reading {train_file}: 200 rows in 0 s" in shown
-    assert "learns it in one pass while it is read" in shown
+    assert shown.startswith(f"reading {train_file}\n")
+    assert f"reading {train_file}: 200 rows, 100%" in shown
+    assert f"`paloma update train.paloma {train_file} --learner LODML` learns it in one pass while it is read" in shown
     assert "reading" not in run("fit", train_file, "-o", model, "-q").stderr
+
+
+def test_the_first_line_comes_before_anything_slow():
+    """What `fit` and `update` need for their first line imports neither scikit-learn nor numba."""
+    code = (
+        "import sys; import paloma.cli; from paloma.cli._report import Learning, reading; "
+        "Learning().say(reading('-')); print({'sklearn', 'numba'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "reading standard input\n"
+    assert done.stdout == "set()\n"
+
+
+def test_mining_and_learning_say_how_much_time_is_left(files, monkeypatch):
+    train_file, _, model = files
+    for name in ("paloma.cli._report.PAUSE", "paloma._progress.SHORTEST"):
+        monkeypatch.setattr(name, 0.0)
+    monkeypatch.setattr("paloma._search.tiles.MANY_TILES", 0)
+    monkeypatch.setattr("paloma._search.tiles.ITEM_TILE", 50)
+    run("fit", train_file, "-o", model, "-q", "--set", "block_size=20")  # compiles
+    lines = run("fit", train_file, "-o", model, "--set", "block_size=20").stderr.splitlines()
+    start = lines.index("comparing 200 rows with each other")
+    assert re.fullmatch(r"  70%, about \d+ s left", lines[start + 1])
+    header = next(k for k, line in enumerate(lines) if line.endswith("triplets/s     left"))
+    assert all(re.search(r" \d+ s$", line) for line in lines[header + 4 : -3])
+    long = train_file.with_name("long.csv")  # more than is read at a time
+    write(Batch(np.tile(X, (10, 1)), np.tile(Y, 10), NAMES), long, "label")
+    lines = run("update", model, long).stderr.splitlines()
+    assert lines[0] == f"reading {long}"
+    assert re.search(r" \d+ s$", lines[-2])

@@ -42,14 +42,14 @@ def run(stream, monkeypatch, **options):
 
 
 def test_bar_on_a_terminal(monkeypatch):
-    shown = run(Terminal(), monkeypatch)
+    shown = run(Terminal(), monkeypatch, enabled=True)
     assert "LODML" in shown
     assert "5/5" in shown
     assert "loss .10" in shown
 
 
 def test_one_line_without_a_terminal_and_silent_when_disabled(monkeypatch):
-    assert run(io.StringIO(), monkeypatch) == "LODML\n"
+    assert run(io.StringIO(), monkeypatch, enabled=True) == "LODML\n"
     assert run(Terminal(), monkeypatch, enabled=False) == ""
 
 

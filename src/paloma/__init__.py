@@ -9,6 +9,8 @@ Everything below is imported when it is first used: `import paloma` by itself ta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._version import __version__ as __version__
+
 if TYPE_CHECKING:
     from . import (
         datasets,
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
     from .neighbors import MetricIndex, MetricKNeighborsClassifier
     from .persist import load, save
     from .workflow import train
-
-__version__ = "0.1.0"
 
 __all__ = [
     "L2ODML",

@@ -6,7 +6,7 @@ from typing import Any
 from numba import njit
 from numba.core import event
 
-from .._progress import say_once
+from .._progress import explain_wait
 
 # Everything of fast-math but `nnan` and `ninf`: a NaN must still propagate.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
@@ -17,7 +17,7 @@ class _Compiling(event.Listener):
 
     def on_start(self, event: event.Event) -> None:
         if event.data["dispatcher"].py_func.__module__.startswith("paloma."):
-            say_once("paloma compiles its loops for this kind of data: once, for a few seconds.")
+            explain_wait("paloma compiles its loops for this kind of data: once, for a few seconds.")
 
     def on_end(self, event: event.Event) -> None:
         pass

@@ -14,12 +14,15 @@ import scipy.sparse as sp
 from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
 from .._compiled.topk import merge_columns, merge_tile
+from .._progress import progress
 from .._typing import Array
 
 Factors = tuple[Any, ...]
 QUERY_TILE, ITEM_TILE = 1024, 1024
 # Few queries take more items at a time: the calls would cost more than the products.
 LARGE_TILE = 1 << 16
+# So many tiles take long enough to say so.
+MANY_TILES = 200
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 # Numbers that forming values directly may gather at a time, for the rows of both sides.
@@ -112,14 +115,17 @@ def mutual_nearest(items: Items, k: int) -> Array:
         tile = Tile(scores, items.alpha, part.start, classes, constants)
         return tile, Queries(constants[:, None], none[: len(classes)], classes)
 
-    for number, queries in enumerate(tiles):
-        rows = items.rows(queries)
-        for others in tiles[number:]:
-            scores = product_of(rows, items.rows(others), scratch)
-            (found, asking), (more, asked) = about(queries, scores), about(others, scores)
-            merge_tile(more, asking, True, best[queries], ids[queries])
-            if others is not queries:
-                merge_columns(found, asked, best[others], ids[others])
+    title, total = f"comparing {items.n:,} rows with each other", len(tiles) * (len(tiles) + 1) // 2
+    with progress(title, total, False if total > MANY_TILES else None) as advance:
+        for number, queries in enumerate(tiles):
+            rows = items.rows(queries)
+            for others in tiles[number:]:
+                scores = product_of(rows, items.rows(others), scratch)
+                (found, asking), (more, asked) = about(queries, scores), about(others, scores)
+                merge_tile(more, asking, True, best[queries], ids[queries])
+                if others is not queries:
+                    merge_columns(found, asked, best[others], ids[others])
+            advance(len(tiles) - number)
     return ids
 
 

@@ -14,7 +14,7 @@ from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import PAIRS, Beginning
 from .._core.stream import Stream, Tally
-from .._progress import progress, reporting
+from .._progress import narrated, progress, reporting, say
 from .._reading.whitened import whitened
 from .._rows import stacked
 from .._threads import sharing
@@ -51,7 +51,7 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
-        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+        with narrated(self.settings.verbose > 0), sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
             self._fit(data)
 
     def _fit(self, data: Checked) -> None:
@@ -68,6 +68,7 @@ class Trainer:
         mined, first = None, data.given
         if first is None:
             self._check_classes(codes, data.y)
+            say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
         whitener = settings.labeled_whitener(X, own) if first is None else settings.whitener(X, data.near)
         if first is None:
             rows = settings.mining_rows(whitened(X, whitener))
@@ -239,7 +240,7 @@ class Trainer:
         title = f"{settings.who}, {len(stream.triplets):,} triplets"
         if mined is not None:
             title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
-        with progress(title, settings.n_epochs * len(stream.triplets), settings.verbose > 0) as advance:
+        with progress(title, settings.n_epochs * len(stream.triplets)) as advance:
             for epoch in range(settings.n_epochs):
                 if mined is not None and codes is not None:
                     mined = self._next_triplets(X, stream, mined, codes, anchors, epoch)
@@ -267,9 +268,7 @@ class Trainer:
             kept[blocks[0][np.setdiff1d(mined_first, learned)]] = False
         n = len(codes)
         search = f"blocks of {n // len(blocks):,}"
-        with progress(
-            f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n, settings.verbose > 0
-        ) as advance:
+        with progress(f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n) as advance:
             for epoch in range(settings.n_epochs):
                 blocks = blocks_of(codes, self.model.rng) if epoch else blocks
                 total, counts = Tally(), Counter[str]()
@@ -373,7 +372,8 @@ class Trainer:
         points, found = guard.points_of(settings.choice.locality.is_local), []
         for number in (0, 1):
             taught, rows = part == number, np.flatnonzero(part == 1 - number)
-            half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)
+            with reporting(None):
+                half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)
             found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
         model.strength, model.metric = guard.strength(np.concatenate(found, axis=1), points), None
 
@@ -400,9 +400,8 @@ class Trainer:
         trainer = Trainer(replace(settings, choice=choice), half)
         mined = settings.mine(settings.mining_rows(X), codes)
         trainer._begin_space(X, mined.triplets)
-        with reporting(None):
-            for _ in range(guard.N_PASSES):
-                trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
+        for _ in range(guard.N_PASSES):
+            trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
         half.space.close()
         return half
 

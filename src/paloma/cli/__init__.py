@@ -74,7 +74,7 @@ _add(COMMANDS, app)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from .. import __version__
+        from .._version import __version__
 
         typer.echo(f"paloma {__version__}")
         raise typer.Exit

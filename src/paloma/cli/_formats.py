@@ -12,10 +12,12 @@ import scipy.sparse as sp
 import typer
 
 from .._optional import optional
+from .._progress import Pace
 from .._typing import Array
 from ._columns import Batch, Plan, Wanted, bad_cell, joined, plan, refuse_drop, settled
 from ._csv_rows import csv_batches
 from ._json_rows import jsonl_batches
+from ._report import size_of, visible
 from ._tail import Interrupt, follow, lines_of
 
 SIZE = 8192
@@ -37,10 +39,11 @@ def batches(
     size: int = SIZE,
     patience: float = 1.0,
     interrupt: Interrupt | None = None,
+    advance: Callable[[int], None] = lambda n_bytes: None,
 ) -> Iterator[Batch | None]:
     """Batches of at most `size` rows of a file, of a data set given by name, or of standard input ("-").
 
-    None stands for a pause of the stream.
+    None stands for a pause of the stream. `advance` is told the bytes of a text file as they are read.
     """
     if source == "-":
         return _standard_input(wanted, size, patience, interrupt or Interrupt())
@@ -51,7 +54,7 @@ def batches(
     if not path.is_file():
         raise FileNotFoundError(f"File {source} does not exist.")
     if suffix in _TEXT:
-        return _TEXT[suffix](lines_of(path, size), wanted, source)
+        return _TEXT[suffix](lines_of(path, size, advance), wanted, source)
     if path.suffix.lower() != ".gz" and suffix in ARROW:
         return _arrow(path, wanted, size)
     if path.suffix.lower() == ".gz" or suffix not in (".npz", ".npy", *SVM):
@@ -63,10 +66,9 @@ def batches(
 
 def read_all(source: str, wanted: Wanted, labels: Path | None = None, quiet: bool = True) -> Batch:
     """A whole table; unless quiet, says how far reading is if it takes long."""
-    reading = Reading(source, quiet)
-    parts = [
-        batch for batch in reading.told(batches(source, wanted, labels=labels)) if batch is not None and len(batch)
-    ]
+    reading = _Reading(source, quiet)
+    found = reading.told(batches(source, wanted, labels=labels, advance=reading.advance))
+    parts = [batch for batch in found if batch is not None and len(batch)]
     if not parts:
         raise ValueError(f"{source} contains no rows.")
     if len({part.triplets for part in parts}) > 1:
@@ -74,12 +76,13 @@ def read_all(source: str, wanted: Wanted, labels: Path | None = None, quiet: boo
     return joined(parts)[0]
 
 
-class Reading:
+class _Reading:
     """Says on stderr how far a table was read: after a second, and then every few."""
 
     def __init__(self, source: str, quiet: bool) -> None:
-        self._source, self._quiet = source, quiet
-        self._size = Path(source).stat().st_size if Path(source).is_file() else 0
+        self._source, self._quiet = visible(source), quiet
+        self._pace = Pace(size_of(source))
+        self.advance = self._pace.advance
 
     def told(self, parts: Iterator[Batch | None]) -> Iterator[Batch | None]:
         begin, rows, next_line, advised = perf_counter(), 0, PATIENCE, False
@@ -90,19 +93,22 @@ class Reading:
             if self._quiet or seconds < next_line:
                 continue
             next_line = seconds + PAUSE
-            typer.echo(f"reading {self._source}: {rows:,} rows in {seconds:.0f} s", err=True)
-            if not advised and rows and self._size and self._many(part, rows):
+            typer.echo(self._line(rows, seconds), err=True)
+            if not advised and self._expected(rows) > MANY:
                 advised = True
                 typer.echo(
-                    f"  a large table: `paloma update MODEL {self._source} --learner ...` learns it in one pass while "
-                    "it is read, in little memory",
+                    f"  a large table: `paloma update {Path(self._source).stem}.paloma {self._source} --learner LODML` "
+                    "learns it in one pass while it is read,\n  in little memory and in a fraction of the time",
                     err=True,
                 )
 
-    def _many(self, part: Batch | None, rows: int) -> bool:
-        """Whether the table has very many rows, if a number takes three bytes or more."""
-        width = 1 if part is None else int(np.prod(part.X.shape[1:]))
-        return rows > MANY or self._size > 3 * MANY * width
+    def _line(self, rows: int, seconds: float) -> str:
+        how_far = f"in {seconds:.0f} s" if not self._pace.done else self._pace
+        return f"reading {self._source}: {rows:,} rows, {how_far}"
+
+    def _expected(self, rows: int) -> float:
+        """Rows of the whole table, as far as one can tell."""
+        return rows * self._pace.total / self._pace.done if self._pace.done else rows
 
 
 def _standard_input(wanted: Wanted, size: int, patience: float, interrupt: Interrupt) -> Iterator[Batch | None]:

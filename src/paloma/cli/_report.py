@@ -11,12 +11,35 @@ from typing import Any, TextIO
 
 import typer
 
-_HEADER = f"{'triplets':>14} {'mean loss':>10} {'since last':>10} {'updates %':>10} {'triplets/s':>12}"
+from .._progress import Pace
+
+_HEADER = f"{'triplets':>14} {'mean loss':>10} {'since last':>10} {'updates %':>10} {'triplets/s':>12} {'left':>8}"
+# Seconds after which a line is due, however few triplets were learned since the last one.
+PAUSE = 5.0
+
+
+def size_of(source: str) -> int:
+    """Bytes of a file; 0 for anything else."""
+    return Path(source).stat().st_size if Path(source).is_file() else 0
+
+
+def reading(source: str) -> str:
+    """The first line of a command that reads a table, before anything slow.
+
+    Examples
+    --------
+    >>> reading("-")
+    'reading standard input'
+    """
+    size = size_of(source) / 2**20
+    return f"reading {'standard input' if source == '-' else visible(source)}" + (
+        f", {size:,.0f} MiB" if size >= 1 else ""
+    )
 
 
 @dataclass
 class Learning:
-    """Counts what is learned, and prints a line to stderr whenever the number of triplets has doubled.
+    """Counts what is learned, and prints a line to stderr when their number has doubled, or after a while.
 
     `seconds` is the time spent learning, without reading the table and forming triplets.
     """
@@ -30,6 +53,8 @@ class Learning:
     begin: float = field(default_factory=perf_counter)
     _printed: tuple[int, float] = (0, 0.0)
     _next: int = 1024
+    _said: float = field(default_factory=perf_counter)
+    _pace: Pace = field(default_factory=lambda: Pace(0))
 
     def __call__(self, triplets: int, loss: float, updates: int, seconds: float) -> None:
         """A listener for `paloma._progress.reporting`."""
@@ -37,24 +62,46 @@ class Learning:
         self.loss += loss
         self.updates += updates
         self.seconds += seconds
-        if self.triplets >= self._next:
+        if self.triplets >= self._next or self._due:
             self._line()
             while self._next <= self.triplets:
                 self._next *= 2
 
+    @contextmanager
+    def stage(self, title: str, total: int) -> Iterator[Callable[..., None]]:
+        """A narrator for `paloma._progress.reporting`: says what begins ("": nothing), and how much time it takes."""
+        if title:
+            self.say(title)
+        self._pace, before = Pace(total), self.triplets
+
+        def advance(steps: int = 1, text: str = "") -> None:
+            self._pace.advance(steps)
+            if self.triplets == before and self._pace.left is not None and self._due:
+                self.say(f"  {self._pace}")
+
+        yield advance
+        self._pace = Pace(0)
+
+    @property
+    def _due(self) -> bool:
+        return perf_counter() - self._said >= PAUSE
+
     def _line(self) -> None:
         since, before = self.triplets - self._printed[0], self._printed[1]
         if not self._printed[0]:
-            self._say(_HEADER)
+            self.say(_HEADER)
         self._printed = (self.triplets, self.loss)
-        self._say(
+        left = "" if self._pace.left is None else f"{self._pace.left:.0f} s"
+        self.say(
             f"{self.triplets:>14,} {self.loss / self.triplets:>10.4f} {(self.loss - before) / since:>10.4f} "
-            f"{100 * self.updates / self.triplets:>10.1f} {self.triplets / max(self.seconds, 1e-9):>12,.0f}"
+            f"{100 * self.updates / self.triplets:>10.1f} {self.triplets / max(self.seconds, 1e-9):>12,.0f} {left:>8}"
         )
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """Print a line to stderr, unless quiet."""
+        self._said = perf_counter()
         if not self.quiet:
-            typer.echo(text, err=True)
+            typer.echo(text.rstrip(), err=True)
 
     def finish(self) -> None:
         """Print the last line of the table and a summary."""
@@ -65,7 +112,7 @@ class Learning:
         if self.rows:
             rates = f"{figures['triplets_per_row']:.1f} triplets per row, {figures['rows_per_second']:,.0f} rows/s"
             text += f", {self.rows:,} rows ({rates})"
-        self._say(text)
+        self.say(text)
 
     def figures(self) -> dict[str, Any]:
         """The counts as plain numbers."""

@@ -5,7 +5,7 @@ import io
 import os
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -45,11 +45,14 @@ class Interrupt:
         return 128 + self.signal if self.signal else 0
 
 
-def lines_of(path: Path, size: int) -> Iterator[list[str]]:
-    """Blocks of `size` lines of a text file, which may be compressed by gzip."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig") as file:
+def lines_of(path: Path, size: int, advance: Callable[[int], None]) -> Iterator[list[str]]:
+    """Blocks of `size` lines of a text file, which may be compressed by gzip; `advance` counts the bytes read."""
+    with path.open("rb") as raw:
+        whole: Any = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
+        file, at = io.TextIOWrapper(whole, encoding="utf-8-sig"), 0
         while block := list(islice(file, size)):
+            advance(raw.tell() - at)
+            at = raw.tell()
             yield block
 
 

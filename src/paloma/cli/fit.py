@@ -7,6 +7,7 @@ import typer
 
 from . import _options as opt
 from ._columns import LABEL
+from ._report import Learning, print_json, reading
 
 
 def fit(
@@ -58,6 +59,8 @@ def fit(
       paloma fit letters.csv -o letters.paloma --learner LODML --set C=0.02
       paloma fit rows.npy --labels y.npy -o rows.paloma --workers 2 --checkpoint rounds.paloma
     """
+    silent = quiet or as_json
+    Learning(silent).say(reading(data))
     from sklearn.utils import get_tags
 
     from .._progress import reporting
@@ -67,9 +70,8 @@ def fit(
     from ._formats import arguments, read_all
     from ._models import columns, dropped, preprocessing, taken, tolerating
     from ._models import learner as create
-    from ._report import Learning, print_json
 
-    metric, silent = create(learner, setting, seed), quiet or as_json
+    metric = create(learner, setting, seed)
     cluster: dict[str, Any] = {"dashboard": dashboard, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
     settings = {"rounds": rounds, "shard_rows": shard_rows, "checkpoint": checkpoint}
     if scheduler is not None or workers is not None:
@@ -97,7 +99,7 @@ def fit(
             for line in taken(batch, label, wanted):
                 typer.echo(line, err=True)
         learning = Learning(silent, rows=0 if batch.triplets else len(batch))
-        with reporting(learning):
+        with reporting(learning, learning.stage):
             model = train(
                 metric, **arguments(batch, triplets), preprocessing=steps, fill_missing=missing == "mean",
                 keep_rows=not metric_only,

@@ -7,6 +7,7 @@ import typer
 
 from . import _options as opt
 from ._columns import LabelType, Wanted
+from ._report import Learning, print_json, reading, size_of
 
 
 def update(
@@ -47,16 +48,16 @@ def update(
     Example:
       tail -f events.csv | paloma update events.paloma --learner LODML
     """
+    learning = Learning(quiet or as_json)
+    learning.say(reading(data))
     from .._progress import reporting
     from ..estimators import learner_of
     from ..persist import load, locked
     from ..workflow import update as run
     from . import _models
     from ._formats import batches
-    from ._report import Learning, print_json
     from ._tail import Interrupt
 
-    learning = Learning(quiet or as_json)
     with locked(model_file):
         if model_file.exists():
             model = load(model_file)
@@ -70,8 +71,10 @@ def update(
             raise ValueError("--missing mean: the means belong to the model, which was begun without them. Use drop.")
         wanted = _models.tolerating(_models.wanted(model, label, True, drop), missing, skip_errors)
         kind = _models.label_type(model, label_type)
-        with Interrupt() as interrupt, reporting(learning):
-            source = batches(data, wanted, labels=labels, size=batch, patience=patience, interrupt=interrupt)
+        with Interrupt() as interrupt, reporting(learning), learning.stage("", size_of(data)) as advance:
+            source = batches(
+                data, wanted, labels=labels, size=batch, patience=patience, interrupt=interrupt, advance=advance
+            )
             run(
                 model, _until(interrupt, _read(names, source, wanted, kind, learning, data)), preprocessing=steps,
                 fill_missing=missing == "mean", keep_rows=not metric_only, columns=names, path=model_file,

@@ -7,7 +7,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from .. import __version__
+from .._version import __version__
 from ..estimators import learner_of
 
 # Classes, and features, that are named.

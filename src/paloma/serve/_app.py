@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as StarletteError
 
+from .._version import __version__
 from . import _forms as form
 from ._engine import Engine, Late
 from ._journal import Conflict, Unsaved
@@ -48,7 +48,7 @@ def needs(scope: str) -> Any:
 
 def application(engine: Engine, keys: Keys, *, metrics: bool = False) -> FastAPI:
     """The application without its outer layer (see `_safety.Safety`)."""
-    app = FastAPI(title="paloma", version=version("paloma"), docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="paloma", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     _errors(app)
     _page(app, keys)
     _reading(app, engine)

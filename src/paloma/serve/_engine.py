@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from .._version import __version__
 from ..exceptions import ServiceError
 from . import _forms as form
 from ._items import Items
@@ -260,8 +260,8 @@ class Engine:
     def about(self) -> dict[str, Any]:
         """Versions and sizes."""
         n, d = len(self._served.items), self._served.items.width
-        return {"paloma": version("paloma"), "items": n, "features": d, "seq": self.seq,
-                "text": f"paloma {version('paloma')}, {n:,} items of {d:,} features"}  # fmt: skip
+        return {"paloma": __version__, "items": n, "features": d, "seq": self.seq,
+                "text": f"paloma {__version__}, {n:,} items of {d:,} features"}  # fmt: skip
 
     def counters(self) -> str:
         """Prometheus's text format."""
