@@ -1,7 +1,7 @@
 """Learning, mining and search on a GPU, beside the CPU and what one would write in torch; needs torch and a GPU.
 
-`--device cpu` and `--small` show that it runs where there is no GPU; `--million` adds a million rows, `--accuracy` leaves
-speed out. Accuracy is measured on letters and, if PALOMA_DATA has them, pets and cub200.
+`--device cpu` and `--small` show that it runs where there is no GPU; `--million` adds a million rows, `--accuracy`
+leaves speed out. Accuracy is measured on letters and, if PALOMA_DATA has them, pets and cub200.
 """
 
 import os

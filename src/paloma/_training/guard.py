@@ -28,9 +28,10 @@ STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
 # Rows that are judged by `fit`, cut in two halves: each is judged by a metric that the other one taught. So many rows,
-# these among them, may be their neighbors. With many classes, so many of each: halves must be able to learn them.
+# these among them, may be their neighbors. With many classes, so many of each, since halves must be able to learn them,
+# of which so many of each half are judged.
 MAX_ROWS, MAX_CANDIDATES = 800, 1000
-ROWS_PER_CLASS = 20
+ROWS_PER_CLASS, MAX_JUDGED = 20, 1000
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0

@@ -371,7 +371,7 @@ class Trainer:
         inside, places = whitened(X, model.whitener), model.places(X, codes)
         points, found = guard.points_of(settings.choice.locality.is_local), []
         for number in (0, 1):
-            taught, rows = part == number, np.flatnonzero(part == 1 - number)
+            taught, rows = part == number, guard.evenly(np.flatnonzero(part == 1 - number), guard.MAX_JUDGED)
             with reporting(None):
                 half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)
             found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
