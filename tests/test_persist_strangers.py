@@ -263,6 +263,20 @@ def test_errors_of_other_libraries(path):
     file.put("metric.model.space.shared", np.full_like(shared, 1e60)).refused("float32")
 
 
+def test_counts_beyond_counting(path):
+    """Learning goes on from them: 2**63 - 1 triplets leave no room for one more."""
+    file = File(paloma.OKS(**SMALL).fit(X, Y), path)
+    for number in (2**53 + 1, 2**63 - 1):
+        file.model["model"]["counts"]["seen"] = number
+        file.refused("too large")
+
+
+def test_power_iterations_without_end(path):
+    file = File(paloma.L2ODML(**SMALL).fit(X, Y), path)
+    file.model["parameters"]["n_power_iter"] = 10**9
+    file.refused("at most 100")
+
+
 def test_random_states_that_repeat_themselves(path):
     """An even increment of PCG64 may draw the same number forever, and so does a twister of zeros."""
     file = File(paloma.ODML(**SMALL).fit(X, Y), path)

@@ -19,7 +19,8 @@ from .._typing import Array
 Known = Mapping[str, Any]
 # A number in a state, by its kind.
 NUMBERS: dict[str, type] = {"int": int, "float": float, "flag": bool}
-LARGEST_COUNT = 2**63
+# Of a number without a range of its own: room to count on.
+LARGEST_COUNT = 2**53
 # Of rows: no learner takes larger ones, since the squares of squares would leave the precision.
 LARGEST_VALUE = 1e75
 
@@ -149,7 +150,7 @@ def _range(field: Field, values: Any, extents: Known, path: str) -> None:
     least, most = (values, values) if isinstance(values, int | float) else (values.min().item(), values.max().item())
     if not -np.inf < least <= most < np.inf:  # a NaN is the least and the largest
         raise ValueError(f"{path} holds values that are not finite")
-    if isinstance(values, int) and abs(values) > LARGEST_COUNT:
+    if isinstance(values, int) and field.high is None and abs(values) > LARGEST_COUNT:
         raise ValueError(f"{path} is too large")
     if field.low is not None and least < field.low:
         raise ValueError(f"{path} must be at least {field.low}, got {least}")

@@ -29,7 +29,7 @@ class Regions:
     """
 
     def __init__(self, how: Any, soft: bool, seed: int) -> None:
-        self.soft, self.spread, self.count = soft, 0.0, 0
+        self.soft, self.spread, self._met = soft, 0.0, 0
         self.given = callable(how) or (not isinstance(how, int | np.integer) and _is_fitted(how))
         if isinstance(how, int | np.integer):
             from sklearn.cluster import MiniBatchKMeans  # loads slowly, and few need it
@@ -84,7 +84,7 @@ class Regions:
         numbers = np.asarray(self.clusters(X) if callable(self.clusters) else self.clusters.predict(X))
         if numbers.shape != (X.shape[0],) or numbers.dtype.kind not in "iu" or numbers.min(initial=0) < 0:
             raise ValueError("regions must return one nonnegative region number per row.")
-        self.count = max(self.count, int(numbers.max(initial=-1)) + 1)
+        self._met = max(self._met, int(numbers.max(initial=-1)) + 1)
         return numbers.astype(np.int32)
 
     def _shares(self, X: Any) -> Array:
@@ -112,7 +112,7 @@ class Regions:
         for name in ("n_clusters", "n_components"):
             if hasattr(self.clusters, name):
                 return int(getattr(self.clusters, name))
-        return self.count
+        return self._met
 
 
 def _is_fitted(estimator: Any) -> bool:

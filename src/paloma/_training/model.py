@@ -120,7 +120,7 @@ class Model:
 
     def token(self, settings: Settings) -> str:
         """A digest of everything that the read-out depends on."""
-        choice, regions = settings.choice, None if self.regions is None else self.regions.count
+        choice, regions = settings.choice, None if self.regions is None else self.regions.n_regions
         how = (choice.psd.word, choice.locality.lam, settings.averaging is not False, self._cone(settings), regions)
         digest = hashlib.sha256()
         _feed(digest, (how, self.counts.seen, self.counts.n_means, self.strength, self.labels.labels.tolist()))

@@ -239,7 +239,7 @@ class L2ODML(DistanceLearner):
         3.75 per class, whichever is larger, at most 1024. If `score` improves with it, raise it: on CUB-200 (200
         classes, d = 1280), 256 gives .717, 500 .723, 768 .726, and LODML .730.
     n_power_iter : int
-        Power iterations of the recovery; 2 is enough unless the spectrum is flat.
+        Power iterations of the recovery, at most 100; 2 is enough unless the spectrum is flat.
     projection : {"gaussian", "sparse"}
         The random matrix: Gaussian as in the paper, or mostly zeros, which is faster if d is very large.
     max_journal : int or None

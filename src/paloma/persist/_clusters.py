@@ -32,7 +32,6 @@ FITTED = Schema(
 REGIONS = Schema(
     Field("seed", "int", low=0, high=2**31),
     Field("spread", "float", low=0.0),
-    Field("count", "int", low=0),
     Field("ready", "flag"),
     Field("waiting", "rows", "w d", optional=True),
     Part("fitted", FITTED, optional=True),
@@ -122,7 +121,6 @@ def regions_state(regions: Regions, where: str) -> dict[str, Any]:
     return {
         "seed": _seed(regions),
         "spread": float(regions.spread),
-        "count": regions.count,
         "ready": bool(regions.ready),
         "waiting": regions.waiting,
         "fitted": None if regions.given else _fitted_state(regions.clusters, where),
@@ -146,5 +144,5 @@ def regions_of(how: Any, soft: bool, state: dict[str, Any]) -> Regions:
         raise ModelFileError("regions are ready if they have centers, and only then")
     elif state["fitted"] is not None:
         _fill(out.clusters, state["fitted"])
-    out.spread, out.count, out.ready, out.waiting = state["spread"], state["count"], state["ready"], state["waiting"]
+    out.spread, out.ready, out.waiting = state["spread"], state["ready"], state["waiting"]
     return out

@@ -45,7 +45,7 @@ def _is_json(text: str) -> bool:
 
 # n items; shares have a column for "no class" and one for each label
 ITEMS = Schema(
-    Field("next_id", "int", low=0),
+    Field("next_id", "int", low=0, high=2**63),
     Field("labels", "labels", "l"),
     Field("ids", "labels", "n"),
     Field("X", "rows", "n d"),

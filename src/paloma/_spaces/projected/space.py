@@ -29,6 +29,9 @@ from .metric import LowRankMetric
 from .projection import Projection, spanning
 from .state import SCHEMA, projection_of, projection_state
 
+# More power iterations change nothing but time.
+MAX_POWER_ITER = 100
+
 
 @dataclass(frozen=True)
 class Projected(Representation):
@@ -75,7 +78,7 @@ class Projected(Representation):
                 check.check_count(name, getattr(self, name))
                 if getattr(self, name) > d:
                     raise ValueError(f"{name}={getattr(self, name)} is more than the {d} features of X.")
-        check.check_count("n_power_iter", self.n_power_iter, 0)
+        check.check_between("n_power_iter", self.n_power_iter, 0, MAX_POWER_ITER)
         check.check_word("projection", self.projection, ("gaussian", "sparse"))
         if self.max_journal is not None:
             check.check_count("max_journal", self.max_journal)
