@@ -371,7 +371,7 @@ class Trainer:
         X, codes = X[chosen], codes[chosen]
         inside, places = whitened(X, model.whitener), model.places(X, codes)
         points, found = guard.points_of(settings.choice.locality.is_local), []
-        for number in (0, 1):
+        for number in range(guard.n_turns(len(chosen))):
             taught, rows = part == number, np.flatnonzero(part == 1 - number)
             half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)
             found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
