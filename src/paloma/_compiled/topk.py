@@ -122,15 +122,31 @@ def nearest_mixed(tables, points, best, ids):
 
     tables : (3, n_queries, n_items), the values a, b and c; infinite where an item does not count.
     best, ids : (n_points, n_queries, k), filled sorted; of equal values the item of the lower number comes first.
+
+    A mixture lies between the least and the largest of a, b and c. So no k-th smallest mixture is above the k-th
+    smallest of the largest, and items whose least is above that are out for every point at once.
     """
-    k = best.shape[2]
-    for p in range(points.shape[0]):
-        first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
-        for q in range(tables.shape[1]):
+    k, n = best.shape[2], tables.shape[2]
+    largest, nobody, kept = np.empty(k), np.empty(k, np.int64), np.empty(n, np.int64)
+    for q in range(tables.shape[1]):
+        a, b, c = tables[0, q], tables[1, q], tables[2, q]
+        largest[:] = np.inf
+        for i in range(n):
+            value = max(a[i], b[i], c[i])
+            if value < largest[k - 1]:
+                _insert(largest, nobody, value, i)
+        bound = largest[k - 1] + 1e-12 * abs(largest[k - 1])
+        n_kept = 0
+        for i in range(n):
+            if min(a[i], b[i], c[i]) <= bound:
+                kept[n_kept] = i
+                n_kept += 1
+        for p in range(points.shape[0]):
+            first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
             near, rows = best[p, q], ids[p, q]
             near[:] = np.inf
-            for i in range(tables.shape[2]):
-                value = first * tables[0, q, i] + second * tables[1, q, i] + third * tables[2, q, i]
-                if not value < near[k - 1]:
-                    continue
-                _insert(near, rows, value, i)
+            for place in range(n_kept):
+                i = kept[place]
+                value = first * a[i] + second * b[i] + third * c[i]
+                if value < near[k - 1]:
+                    _insert(near, rows, value, i)

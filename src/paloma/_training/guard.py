@@ -27,7 +27,7 @@ CORNERS: tuple[Strength, ...] = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
 STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
-# Rows that are judged by `fit`, cut in two halves: each is judged by a metric that the other one taught. So many rows,
+# Rows that `fit` cuts in two halves: each is judged by a metric that the other one taught (`n_turns`). So many rows,
 # these among them, may be their neighbors. With many classes, so many of each, since halves must be able to learn them,
 # of which so many of each half are judged.
 MAX_ROWS, MAX_CANDIDATES = 800, 1000
@@ -64,6 +64,11 @@ def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
     half[np.argsort(codes[chosen[:most]], kind="stable")] = np.arange(min(most, len(chosen))) % 2
     enough = all(len(np.unique(codes[chosen[half == part]])) > 1 for part in (0, 1))
     return (chosen, half) if enough else None
+
+
+def n_turns(n: int) -> int:
+    """How many of the two halves of n rows teach: if there are many rows, those of one half are enough to judge."""
+    return 2 if n < MAX_ROWS else 1
 
 
 def due(before: int, after: int) -> bool:

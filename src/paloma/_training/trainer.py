@@ -370,7 +370,7 @@ class Trainer:
         X, codes = X[chosen], codes[chosen]
         inside, places = whitened(X, model.whitener), model.places(X, codes)
         points, found = guard.points_of(settings.choice.locality.is_local), []
-        for number in (0, 1):
+        for number in range(guard.n_turns(len(chosen))):
             taught, rows = part == number, guard.evenly(np.flatnonzero(part == 1 - number), guard.MAX_JUDGED)
             with reporting(None):
                 half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)

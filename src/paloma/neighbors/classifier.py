@@ -423,6 +423,20 @@ def judged_of(classifier: MetricKNeighborsClassifier) -> list[int] | None:
     return list(classifier._judged[1:])
 
 
+def check_judged(judged: Any, n_neighbors: Any, n_rows: int) -> None:
+    """What `judged_of` may give for a classifier of so many rows."""
+    if (judged is None) != (n_neighbors != "auto"):
+        raise ValueError("judged belongs to n_neighbors='auto', and only to it")
+    if judged is None:
+        return
+    if not isinstance(judged, list) or len(judged) != 2:
+        raise ValueError("judged must be two numbers")
+    check.check_between("the number of rows that judged", judged[0], 1, n_rows)
+    check.check_between("the number of neighbors that they found", judged[1], 1, n_rows)
+    if not n_rows / GROWTH < judged[0]:
+        raise ValueError(f"{judged[0]} rows judged, too few of {n_rows}")
+
+
 def check_n_neighbors(n_neighbors: Any) -> None:
     """A number of neighbors, or "auto"."""
     if not isinstance(n_neighbors, str):

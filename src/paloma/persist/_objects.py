@@ -14,7 +14,7 @@ from ..estimators import bare_learner, is_learner, parted, reader_of, reading
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
-from ..neighbors.classifier import check_n_neighbors, judged_of, kept_rows, put_rows
+from ..neighbors.classifier import check_judged, check_n_neighbors, judged_of, kept_rows, put_rows
 from ..neighbors.index import still
 from . import _plain
 from ._flat import Reader, Writer
@@ -193,11 +193,6 @@ def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> Metri
         metric = read_object(reader, metric, f"{where}.metric", depth - 1)
         bare_learner(metric)
     check_n_neighbors(node["n_neighbors"])
-    judged = node.get("judged")
-    if judged is not None and (not isinstance(judged, list) or len(judged) != 2):
-        raise ModelFileError(f"{where}.judged must be two numbers")
-    for number in judged or ():
-        check.check_count("judged", number, 0)
     check.check_word("weights", node["weights"], RULES)
     check.check_count("streamed_rows", node.get("streamed_rows", 1))
     out = MetricKNeighborsClassifier(metric, **{name: node[name] for name in parameters if name in node})
@@ -214,7 +209,8 @@ def _read_classifier(reader: Reader, node: Any, where: str, depth: int) -> Metri
     if getattr(out, "n_features_in_", None) != view.n_features:
         raise ModelFileError(f"{where} has another number of features than its metric")
     read_attributes(reader, out, node["attributes"], _COLUMNS, where)
-    put_rows(out, fitted, rows, judged)
+    check_judged(node["judged"], node["n_neighbors"], len(rows["numbers"]))
+    put_rows(out, fitted, rows, node["judged"])
     return out
 
 
