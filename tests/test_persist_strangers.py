@@ -271,6 +271,20 @@ def test_counts_beyond_counting(path):
         file.refused("too large")
 
 
+def test_voters_that_nobody_judged(path):
+    """How many neighbors vote is not found again when a file is loaded."""
+    file = File(paloma.MetricKNeighborsClassifier(paloma.ODML(**SMALL)).fit(X, Y), path)
+    n, k = file.model["judged"]
+    for judged, match in [
+        (None, "judged belongs to"), ([n], "two numbers"), ([n + 1, k], "at most"), ([1, k], "too few"),
+        ([n, 0], "at least 1"), ([n, n + 1], "at most"), ([n, 10**30], "at most"),
+    ]:  # fmt: skip
+        file.model["judged"] = judged
+        file.refused(match)
+    file.model.update(judged=[n, k], n_neighbors=3)
+    file.refused("judged belongs to")
+
+
 def test_power_iterations_without_end(path):
     file = File(paloma.L2ODML(**SMALL).fit(X, Y), path)
     file.model["parameters"]["n_power_iter"] = 10**9
