@@ -342,7 +342,7 @@ def test_every_read_out_is_the_same_metric(kind, overlap):
     np.testing.assert_allclose(-vectors, direct, atol=1e-9)
     pairs = np.stack([X[:9], rows[:9]], axis=1)
     np.testing.assert_allclose(model.pair_distance(pairs, labels[:9]) ** 2, np.diag(direct), atol=1e-9)
-    found, _ = paloma.MetricKNeighborsClassifier(model).fit(rows, labels).kneighbors(X[:9])
+    found, _ = paloma.MetricKNeighborsClassifier(model).fit(rows, labels).kneighbors(X[:9], 10)
     np.testing.assert_allclose(found**2, np.sort(direct, axis=1)[:, :10], atol=1e-9)
     Z = model.transform(rows)
     np.testing.assert_allclose(

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from .._typing import Array, Rows
+from .._validation import check_magnitude
 from .choice import Choice
 from .stream import Stream, Tally
 
@@ -183,6 +184,8 @@ class Iterates(Protocol):
 class Space(ABC):
     """Theta as one representation holds it, and everything that may happen to it.
 
+    What has a body here is what most spaces do.
+
     factor : what rows are multiplied by, the reciprocal of the scale.
     device : the torch device that it learns on; None: the host.
     at_readout : p.s.d. policies that still project when a metric is read out.
@@ -217,8 +220,7 @@ class Space(ABC):
     def last(self, choice: Choice, n_classes: int) -> Iterates:
         """The last iterates, built densely."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Let go of what only one call needs."""
 
     @abstractmethod
@@ -248,16 +250,14 @@ class Space(ABC):
     def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
         """This space and what a (mixed) fork of it learned since."""
 
-    @abstractmethod
-    def open(self, X: Rows, ids: Array) -> None:
+    def open(self, X: Rows, ids: Array) -> None:  # noqa: B027
         """Rows of X that come next have these numbers in the whole data, over all shards."""
 
-    @abstractmethod
     def published(self) -> dict[str, Any]:
         """Learned attributes that this representation adds to, or changes of, the estimator's."""
+        return {}
 
-    @abstractmethod
-    def check_rows(self, who: str, X: Rows) -> None:
+    def check_rows(self, who: str, X: Rows) -> None:  # noqa: B027
         """Refuse rows that learning cannot go on with."""
 
     @abstractmethod
@@ -290,12 +290,12 @@ class Representation(ABC):
     whitening: ClassVar[str]
 
     @property
-    @abstractmethod
-    def pairwise(self) -> bool: ...
+    def pairwise(self) -> bool:
+        return False
 
     @property
-    @abstractmethod
-    def cannot(self) -> Mapping[str, str]: ...
+    def cannot(self) -> Mapping[str, str]:
+        return {}
 
     def refuse(self, who: str, *wanted: str) -> None:
         """Raise if this representation cannot do what is wanted: the one place where it says so."""
@@ -303,9 +303,9 @@ class Representation(ABC):
             if what in self.cannot:
                 raise ValueError(self.cannot[what].format(who=who))
 
-    @abstractmethod
     def adapted(self, who: str, choice: Choice) -> Choice:
         """The choice as this representation takes it; refuses combinations without a derivation."""
+        return choice
 
     @abstractmethod
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Representation":
@@ -319,17 +319,17 @@ class Representation(ABC):
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         """What X is divided by, from the first triplets."""
 
-    @abstractmethod
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
         """Refuse rows so large that a step would overflow."""
+        check_magnitude(who, X, factor)
 
-    @abstractmethod
     def mining_rows(self, X: Rows, scaled: bool) -> Rows:
         """X as triplets are mined in it; `scaled`: units are not to decide who is near."""
+        return X
 
-    @abstractmethod
     def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
         """Squared distances of a few of the rows `known` of X to all of them; None if they are Euclidean."""
+        return None
 
     @abstractmethod
     def begin(self, choice: Choice, at: Beginning) -> Space:

@@ -88,16 +88,10 @@ class DenseSpace(Space):
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         return self.matrices
 
-    def published(self) -> dict[str, Any]:
-        return {}
-
     # -- what may happen to it ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
         self.matrices.symmetrize()
-
-    def check_rows(self, who: str, X: Rows) -> None:
-        pass
 
     def drop(self, new_codes: Array) -> None:
         self.matrices.drop(new_codes)
@@ -120,9 +114,6 @@ class DenseSpace(Space):
             out.project()
         return out
 
-    def open(self, X: Rows, ids: Array) -> None:
-        pass
-
     def saved(self) -> dict[str, Any]:
         return matrices_state(self.matrices)
 
@@ -139,17 +130,6 @@ class Dense(Representation):
 
     init: str | ArrayLike = "identity"
 
-    @property
-    def cannot(self) -> dict[str, str]:
-        return {}
-
-    @property
-    def pairwise(self) -> bool:
-        return False
-
-    def adapted(self, who: str, choice: Choice) -> Choice:
-        return choice
-
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Dense":
         check_start(self.init, d, choice.measure.is_distance)
         return self
@@ -159,15 +139,6 @@ class Dense(Representation):
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         return scale_of(who, choice, X, triplets)
-
-    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
-        check.check_magnitude(who, X, factor)
-
-    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
-        return X
-
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
-        return None
 
     def begin(self, choice: Choice, at: Beginning) -> DenseSpace:
         return begin(self.init, choice, at, blocks.plan)

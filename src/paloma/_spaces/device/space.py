@@ -182,9 +182,6 @@ class DeviceSpace(Space):
     def last(self, choice: Choice, n_classes: int) -> Any:
         return self.on_host().last(choice, n_classes)
 
-    def published(self) -> dict[str, Any]:
-        return self.dense.published()
-
     def saved(self) -> dict[str, Any]:
         return self.on_host().saved()
 
@@ -192,9 +189,6 @@ class DeviceSpace(Space):
 
     def close(self) -> None:
         self.rows = None
-
-    def check_rows(self, who: str, X: Rows) -> None:
-        pass
 
     def adopt(self, blend: float) -> None:
         self._changed().adopt(blend)
@@ -215,9 +209,6 @@ class DeviceSpace(Space):
     def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
         dense = self.on_host().joined(fork.on_host(), choice, counts)
         return replace(self, dense=dense, held=None, ahead=False, rows=None)
-
-    def open(self, X: Rows, ids: Array) -> None:
-        pass
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickles and deep copies hold the matrices of the host alone."""

@@ -62,16 +62,7 @@ class DiagonalSpace(Space):
     def last(self, choice: Choice, n_classes: int) -> "LastIterates":
         return LastIterates(self.weights)
 
-    def published(self) -> dict[str, Any]:
-        return {}
-
     # -- what may happen to it ---------------------------------------------------------------------------------------
-
-    def close(self) -> None:
-        pass
-
-    def check_rows(self, who: str, X: Rows) -> None:
-        pass
 
     def drop(self, new_codes: Array) -> None:
         self.weights.drop(new_codes)
@@ -93,9 +84,6 @@ class DiagonalSpace(Space):
         if choice.psd.word in ("every", "step", "exact"):
             out.project()
         return out
-
-    def open(self, X: Rows, ids: Array) -> None:
-        pass
 
     def saved(self) -> dict[str, Any]:
         weights, n = self.weights, self.weights.n_slots
@@ -144,13 +132,6 @@ class Diagonal(Representation):
             "scale='diagonal'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
         }
 
-    @property
-    def pairwise(self) -> bool:
-        return False
-
-    def adapted(self, who: str, choice: Choice) -> Choice:
-        return choice
-
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Diagonal":
         if not isinstance(self.init, str):
             raise ValueError(f"{who} only supports init='identity': multiply the columns of X to start elsewhere.")
@@ -162,15 +143,6 @@ class Diagonal(Representation):
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
         return scale_of(who, choice, X, triplets)
-
-    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
-        check.check_magnitude(who, X, factor)
-
-    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
-        return X
-
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
-        return None
 
     def begin(self, choice: Choice, at: Beginning) -> DiagonalSpace:
         weights = Weights(np.ones(at.X.shape[1], at.X.dtype), symmetric=True)

@@ -65,10 +65,6 @@ class Grouped(Representation):
             )
         return sentences
 
-    @property
-    def pairwise(self) -> bool:
-        return False
-
     def adapted(self, who: str, choice: Choice) -> Choice:
         check.check_word("gate", self.gate, ("combined", "own"))
         check.check_real("gate_margin", choice.margin if self.gate_margin is None else self.gate_margin, 0.0)
@@ -116,9 +112,6 @@ class Grouped(Representation):
             spreads = [np.sqrt(part.var(axis=0, dtype=np.float64).sum()) for part in parts]
             parts = [part / part.dtype.type(s if s > 0 else 1.0) for part, s in zip(parts, spreads, strict=True)]
         return np.hstack(parts)
-
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
-        return None
 
     def begin(self, choice: Choice, at: Beginning) -> "GroupedSpace":
         d, dtype = at.X.shape[1], at.X.dtype
@@ -247,9 +240,6 @@ class GroupedSpace(Space):
     def close(self) -> None:
         self.state.settle()
 
-    def check_rows(self, who: str, X: Rows) -> None:
-        pass
-
     def drop(self, new_codes: Array) -> None:
         for state in self.state.states:
             state.drop(new_codes)
@@ -265,9 +255,6 @@ class GroupedSpace(Space):
         if choice.psd.word in ("every", "step", "exact"):
             out.state.project()
         return out
-
-    def open(self, X: Rows, ids: Array) -> None:
-        pass
 
     def saved(self) -> dict[str, Any]:
         states = {str(k): matrices_state(one) for k, one in enumerate(self.state.states)}

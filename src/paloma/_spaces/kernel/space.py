@@ -102,12 +102,6 @@ class Kernels(Representation):
         check.check_magnitude(who, X, 1.0 / scale)
         return scale
 
-    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
-        check.check_magnitude(who, X, factor)
-
-    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
-        return X
-
     def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
         """Of a precomputed kernel, the distances that it induces."""
         if not self.precomputed:
@@ -196,9 +190,6 @@ class KernelSpace(Space):
         locality = Locality.shared() if self.locality is None else self.locality
         return Coefficients(self.state, locality, n_classes, self.kind.several)
 
-    def published(self) -> dict[str, Any]:
-        return {}
-
     def close(self) -> None:
         self.state.close()
         self.passes = 0
@@ -229,9 +220,6 @@ class KernelSpace(Space):
 
     def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
         return replace(self, state=fork.state.fork(), hedge=fork.hedge.fork(), locality=fork.locality)
-
-    def open(self, X: Rows, ids: Array) -> None:
-        pass
 
     def saved(self) -> dict[str, Any]:
         out = {**support_state(self.state), "hedge": self.hedge.saved()}

@@ -10,7 +10,7 @@ from scipy.linalg import eigvalsh
 from ... import _validation as check
 from ..._core.choice import Choice
 from ..._core.fields import Schema
-from ..._core.space import Beginning, Kept, Representation, Space
+from ..._core.space import Beginning, Kept, Representation
 from ..._typing import Array, Rows
 from ..dense.space import DenseSpace, begin, checked_start, restore, scale_of
 from ..dense.state import matrices_schema
@@ -40,10 +40,6 @@ class LogDet(Representation):
             "pairs": "{who} does not learn from pairs; pass triplets instead.",
             "regions": "{who} is local by class and only supports regions=None.",
         }
-
-    @property
-    def pairwise(self) -> bool:
-        return False
 
     def adapted(self, who: str, choice: Choice) -> Choice:
         if choice.step.name not in ("pa1", "pa2"):
@@ -84,12 +80,6 @@ class LogDet(Representation):
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
         check.check_magnitude(who, X, factor)
         _check_shrinking(who, choice, X, factor)
-
-    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
-        return X
-
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
-        return None
 
     def begin(self, choice: Choice, at: Beginning) -> DenseSpace:
         return begin(self.init, choice, at, plan)

@@ -62,10 +62,6 @@ class Projected(Representation):
             "soft regions": "{who} stores one code per pair in its journal and only supports soft_regions=False.",
         }
 
-    @property
-    def pairwise(self) -> bool:
-        return False
-
     def adapted(self, who: str, choice: Choice) -> Choice:
         return choice if self.device is None else on_device(who, choice)
 
@@ -89,15 +85,6 @@ class Projected(Representation):
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
         return scale_of(who, choice, X, triplets)
-
-    def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
-        check.check_magnitude(who, X, factor)
-
-    def mining_rows(self, X: Rows, scaled: bool) -> Rows:
-        return X
-
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> None:
-        return None
 
     def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
         d, n = at.X.shape[1], at.n_triplets
@@ -260,16 +247,10 @@ class ProjectedSpace(Space):
             return Matrices(basis, self.state.symmetric)
         return self.state.recover(basis, *self.axes, self.factor, blend=1.0)
 
-    def published(self) -> dict[str, Any]:
-        return {}
-
     # -- what may happen to it ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
         self.state.journal.close()
-
-    def check_rows(self, who: str, X: Rows) -> None:
-        pass
 
     def drop(self, new_codes: Array) -> None:
         self.state.drop(new_codes)
