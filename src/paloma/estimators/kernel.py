@@ -128,7 +128,8 @@ class OMKS(KernelLearner):
         discounted on it, with probability (1 - delta) theta_r / max theta + delta, drawn with `random_state`. uniform:
         the weights stay equal. All kernels are used for scores, whatever the combination.
     beta : float in (0, 1] or "auto"
-        Discount of a ranking mistake. "auto" tunes it to the triplets so far: regret of order sqrt(T log m).
+        Discount of a ranking mistake. "auto" tunes it to the triplets so far: regret of order sqrt(T log m). The
+        closer to 1, the more triplets it takes until one kernel has nearly all the weight.
     delta : float in (0, 1]
         Smallest probability that a kernel learns from a triplet, for combination="stochastic".
     {common}
@@ -157,7 +158,7 @@ class OMKS(KernelLearner):
 
     kernels: Any = None
     combination: str = "deterministic"
-    beta: float | str = 0.99
+    beta: float | str = 0.999
     delta: float = 0.05
 
     def _choose(self) -> Settings:

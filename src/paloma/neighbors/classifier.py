@@ -54,7 +54,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     n_neighbors : int or "auto"
         Number of neighbors that vote. "auto": at most 1,000 of the rows that vote are classified by the others, and of
         10, 14, 20, 28, 40 and 56 neighbors (similarities: also 7) the number is taken that gives their true classes the
-        largest shares: noisy labels ask for more neighbors than clean ones. `n_neighbors_` is what was taken. A tie
+        largest shares (the least, if no other is clearly better): noisy labels ask for more neighbors than clean ones. `n_neighbors_` is what was taken. A tie
         goes to the class of the nearest of the tied neighbors. May be changed at any time; `neighbor_scores` compares
         several numbers without learning again.
     weights : {"soft", "uniform", "distance"}
