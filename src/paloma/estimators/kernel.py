@@ -152,8 +152,8 @@ class OMKS(KernelLearner):
     >>> metric = OMKS(random_state=0).fit(scale(X), y)
     >>> print(f"{metric.score(scale(X), y):.2f}")
     1.00
-    >>> metric.weights_.round(1)
-    array([0.1, 0.3, 0.3, 0.3, 0.1])
+    >>> metric.weights_.round(2)
+    array([0.19, 0.21, 0.21, 0.21, 0.19])
     """
 
     kernels: Any = None
