@@ -12,7 +12,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler, normalize
 
 import paloma
-from paloma.neighbors import euclidean_accuracy
 from paloma.preprocessing import UnitRows
 
 from .timing import console, table
@@ -44,15 +43,17 @@ def split(name: str, X: np.ndarray, y: np.ndarray, train: float, seed: int) -> l
 
 
 def accuracy(learner: str, a: np.ndarray, ya: np.ndarray, b: np.ndarray, yb: np.ndarray) -> tuple[float, float]:
+    """On the test part, with the default vote, and CPU seconds of `fit`; Euclid is an ODML that has learned nothing."""
     if learner == "Euclid":
-        return euclidean_accuracy(b, yb, n_neighbors=10, weights="soft", items=a, item_labels=ya), 0.0
+        metric = paloma.ODML(scale=None).fit(a, ya, triplets=[[0, 0, 0]])
+        return float(paloma.MetricKNeighborsClassifier(metric).fit(a, ya).score(b, yb)), 0.0
     kind = getattr(paloma, learner)
     if not hasattr(kind, "pair_distance"):
         unit = UnitRows().fit(a)
         a, b = unit.transform(a), unit.transform(b)
-    begin = time.perf_counter()
+    begin = time.process_time()
     metric = kind(random_state=0).fit(a, ya)
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     return float(paloma.MetricKNeighborsClassifier(metric).fit(a, ya).score(b, yb)), seconds
 
 

@@ -50,7 +50,10 @@ def local_shares(measure, metrics, Q, X, y, k, weights):
 
 
 def best_count(measure, metrics, X, y, weights, counts):
-    """The number of neighbors, of these, with the largest mean of log(share of the own label + .02), row by row."""
+    """The number of neighbors, of these, with the largest mean of log(share of the own label + .02), row by row.
+
+    The first one unless it is behind by more than a standard error.
+    """
     scores, labels = [], sorted(set(y))
     for k in counts:
         logs = []
@@ -61,8 +64,10 @@ def best_count(measure, metrics, X, y, weights, counts):
             found = local_shares(measure, metrics, X[i : i + 1], X[others], rest, k, weights)[0]
             shares.update(zip(sorted(set(rest)), found, strict=True))
             logs.append(np.log(shares[y[i]] + 0.02))
-        scores.append(np.mean(logs))
-    return counts[int(np.argmax(scores))]
+        scores.append(np.array(logs))
+    best = max(range(len(counts)), key=lambda j: scores[j].mean())
+    gains = scores[best] - scores[0]
+    return counts[best] if gains.mean() > np.sqrt(np.mean((gains - gains.mean()) ** 2) / len(X)) else counts[0]
 
 
 def mixed_shares(tables, points, codes, truth, k=10, soft=True):

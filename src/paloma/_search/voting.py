@@ -47,6 +47,8 @@ def best_count(
 ) -> int:  # fmt: skip
     """The number of neighbors by which the true classes get the largest shares of the votes, by the mean of their logs.
 
+    The least one, unless another is better by more than a standard error of the rows' differences.
+
     nearness, codes : values and class codes of the neighbors of each row, nearest first, as many as the largest count.
     truth : class codes of the rows. factors : of the neighbors' votes.
     """
@@ -54,8 +56,10 @@ def best_count(
     for k in counts:
         weights = vote_weights(rule, nearness[:, :k], is_distance) * (1.0 if factors is None else factors[:, :k])
         share = (weights * (codes[:, :k] == truth[:, None])).sum(axis=1) / weights.sum(axis=1)
-        scores.append(float(np.log(share + LEAST_SHARE).mean()))
-    return counts[int(np.argmax(scores))]
+        scores.append(np.log(share + LEAST_SHARE))
+    best = int(np.argmax([score.mean() for score in scores]))
+    gain = scores[best] - scores[0]
+    return counts[best] if gain.mean() > gain.std() / np.sqrt(len(truth)) else counts[0]
 
 
 def majority(codes: Array, weights: Array | None = None) -> Array:

@@ -129,7 +129,8 @@ class OMKS(KernelLearner):
         discounted on it, with probability (1 - delta) theta_r / max theta + delta, drawn with `random_state`. uniform:
         the weights stay equal. All kernels are used for scores, whatever the combination.
     beta : float in (0, 1] or "auto"
-        Discount of a ranking mistake. "auto" tunes it to the triplets so far: regret of order sqrt(T log m).
+        Discount of a ranking mistake. "auto" tunes it to the triplets so far: regret of order sqrt(T log m). The
+        closer to 1, the more triplets it takes until one kernel has nearly all the weight.
     delta : float in (0, 1]
         Smallest probability that a kernel learns from a triplet, for combination="stochastic".
     {common}
@@ -152,13 +153,13 @@ class OMKS(KernelLearner):
     >>> metric = OMKS(random_state=0).fit(scale(X), y)
     >>> print(f"{metric.score(scale(X), y):.2f}")
     1.00
-    >>> metric.weights_.round(1)
-    array([0.1, 0.3, 0.3, 0.3, 0.1])
+    >>> metric.weights_.round(2)
+    array([0.19, 0.21, 0.21, 0.21, 0.19])
     """
 
     kernels: Any = None
     combination: str = "deterministic"
-    beta: float | str = 0.99
+    beta: float | str = 0.999
     delta: float = 0.05
 
     def _choose(self) -> Settings:

@@ -54,9 +54,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     n_neighbors : int or "auto"
         Number of neighbors that vote. "auto": at most 1,000 of the rows that vote are classified by the others, and of
         10, 14, 20, 28, 40 and 56 neighbors (similarities: also 7) the number is taken that gives their true classes the
-        largest shares: noisy labels ask for more neighbors than clean ones. `n_neighbors_` is what was taken. A tie
-        goes to the class of the nearest of the tied neighbors. May be changed at any time; `neighbor_scores` compares
-        several numbers without learning again.
+        largest shares (the least, if no other is clearly better): noisy labels ask for more neighbors than clean ones.
+        `n_neighbors_` is what was taken. A tie goes to the class of the nearest of the tied neighbors. May be changed
+        at any time; `neighbor_scores` compares several numbers without learning again.
     weights : {"soft", "uniform", "distance"}
         What a neighbor's vote counts. "soft": for distances exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last
         neighbor; for similarities 1 / (r - 1 + k / 7), for seven neighbors 1 / r. "uniform": the same for all

@@ -85,7 +85,7 @@ class MetricIndex:
     >>> ids = index.add(X[::2], y[::2])
     >>> distances, ids = index.search(X[1:4:2], k=3)
     >>> ids.tolist()
-    [[6, 17, 15], [15, 1, 19]]
+    [[6, 17, 15], [15, 19, 1]]
     >>> _ = metric.partial_fit(X[1::2], y[1::2])
     >>> index.updates_behind > 0
     True
