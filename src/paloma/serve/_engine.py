@@ -23,7 +23,7 @@ from ._said import in_words
 from ._served import Served, Unknown
 from ._snapshots import Snapshots
 
-_AT_ONCE = 256  # entries that are learned together
+_AT_ONCE = 1024  # entries that are learned together
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 

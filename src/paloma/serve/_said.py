@@ -10,6 +10,8 @@ def statement(seq: int, body: dict[str, Any], user: str, at: float) -> Statement
     own: dict[str, Any] = {"id": seq, "time": at, "user": user or None}
     kind, items = body["kind"], body.get("items", [])
     if kind == "together":
+        if len(items) < 2:
+            raise ValueError("together needs at least two items.")
         return Statement.from_dict({**own, "sets": [items]})
     if kind == "label":
         labels = body.get("labels", [])
