@@ -1,11 +1,10 @@
 """The service under load: clients that search and mark at a given rate, and batches as fast as they are acknowledged.
 
-``python -m benchmarks serve [--items N] [--features D] [--searches PER_S] [--statements PER_S] [--clients N] [--seconds S]``
+``python -m benchmarks serve [--items N] [--features D] [--searches RATE] [--statements RATE] [--clients N] [--seconds S]``
 
 Requests leave at their times whether or not the ones before are answered; latencies count from then. Every search names
-the last statement of its client, so that it waits until the model has heard it. The server is a process of its own; this
-one takes about a quarter of a core. `--batches` measures durable statements in batches of 64 instead, `--every S` prints
-a line every S seconds, for soaks.
+the last statement of its client, so that it waits until the model has heard it. The server is a process of its own.
+`--batches` measures durable statements in batches of 64 instead; `--every S` prints a line every S seconds, for soaks.
 """
 
 import argparse

@@ -8,7 +8,8 @@ from numpy.random import Generator
 STRINGS = [
     "", " ", "\0", "a" * 201, "a" * 100_000, "digit-0001", "digit-0002", "digit-0003", "nobody", "../../etc/passwd",
     "%00", "\ud800", "\udfff\ud800", "\u202e", "𝔘𝔫𝔦", "é" * 199, "key-00000001", "fresh-key-{}", "mark", "compare",
-    "together", "label", "now", "before", "start", "'; DROP TABLE entry; --", "<script>alert(1)</script>", "NaN", "null", "-1", "1e999",
+    "together", "label", "now", "before", "start", "'; DROP TABLE entry; --", "<script>alert(1)</script>", "NaN",
+    "null", "-1", "1e999",
 ]  # fmt: skip
 NUMBERS = [
     0, -1, 1, 2, 10, 1000, 1001, 2**31, 2**53, 2**62, 2**63, 2**64, -(2**63), 10**30, 0.5, -0.0, 1e-320, 1e308, -1e308,
@@ -17,7 +18,8 @@ NUMBERS = [
 OTHERS = [None, True, False, [], {}, [[]], [None], {"": None}, [[[[[[[[]]]]]]]]]
 RAW = [
     b"", b"{", b"}", b"[", b"]", b"null", b"0", b'""', b'"x"', b"{}", b"[]", b"[1", b'{"a"', b'{"a":', b'{"a":1,}',
-    b"\x00", b"\xff\xfe\x00", b"\xef\xbb\xbf{}", b"{'a':1}", b'{"k":NaN}', b'{"vector":[1e999]}', b'{"vector":[-Infinity]}',
+    b"\x00", b"\xff\xfe\x00", b"\xef\xbb\xbf{}", b"{'a':1}", b'{"k":NaN}', b'{"vector":[1e999]}',
+    b'{"vector":[-Infinity]}',
     b"[" * 3000, b'{"a":' * 3000, b'{"item":"\\ud800"}', b'{"item":"' + b"\x80" * 10 + b'"}', b'{"k":1e400}',
     b'{"k":' + b"9" * 5000 + b"}", b'{"item":1,"item":2}', b"true", b"<xml/>", b"a=b&c=d",
 ]  # fmt: skip

@@ -316,7 +316,7 @@ class FeedbackSearch:
         scores, column = state.judged.believed(), STRENGTHS.index(state.strength)
         before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
         distrusted = tuple(sorted(state.distrusted))
-        return Quality(len(self._log), len(state.judged.users), before, now, state.strength, distrusted)
+        return Quality(len(self._log), len(state.judged), before, now, state.strength, distrusted)
 
     def curve(self, n_points: int = 200) -> Array:
         """How quality went, (p, 3): judged statements, and the shares without feedback and as published.
