@@ -1,6 +1,7 @@
 """The service under load: clients that search and mark at a given rate, and batches as fast as they are acknowledged.
 
-``python -m benchmarks serve [--items N] [--features D] [--searches RATE] [--statements RATE] [--clients N] [--seconds S]``
+``python -m benchmarks serve [--items N] [--features D] [--searches RATE] [--statements RATE] [--clients N]
+[--seconds S] [--batches] [--every S]``
 
 Requests leave at their times whether or not the ones before are answered; latencies count from then. Every search names
 the last statement of its client, so that it waits until the model has heard it. The server is a process of its own.
