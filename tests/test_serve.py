@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
 pytest.importorskip("fastapi", reason="needs paloma[serve]")
 
 from helpers.disk import FailingSystem  # noqa: E402
+from helpers.servers import TOKEN, Servers  # noqa: E402
 from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
@@ -237,6 +239,26 @@ def test_one_request_without_a_server(tmp_path, some):
     assert status == 200
     assert json.loads(body)["items"][0]["id"] == "digit-0000"
     assert answer(tmp_path / "s", "/api/v1/nowhere")[0] == 404
+
+
+def test_the_client_of_the_documentation(tmp_path):
+    text = (Path(__file__).parents[1] / "docs" / "service-clients.md").read_text(encoding="utf-8")
+    found = {}
+    exec(text.partition("```python\n")[2].partition("```")[0], found)
+    servers = Servers(tmp_path / "s")
+    servers.start()
+    search = found["Search"](f"http://127.0.0.1:{servers.port}", TOKEN)
+    near = search.near("digit-0001")
+    assert len(near) == 10
+    seq = search.mark("digit-0001", right=near[:2], wrong=near[-1:])
+    assert search.near("digit-0001") != near
+    search.undo(seq)
+    assert search.near("digit-0001") == near
+    assert search.near("digit-0001", label="1", k=3)
+    with pytest.raises(ValueError, match="no item 'nobody'"):
+        search.near("nobody")
+    servers.kill()
+    servers.close()
 
 
 def test_the_real_server_on_loopback(tmp_path):

@@ -15,7 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..exceptions import ServiceError
+from ..feedback import FeedbackSearch
 from . import _forms as form
 from ._items import Items
 from ._journal import Entry, Journal
@@ -140,6 +143,7 @@ class Engine:
 
     def _learn(self) -> None:
         try:
+            _warm_up()
             while self._awaited():
                 if entries := list(self._journal.after(self.seq, limit=_AT_ONCE)):
                     self._served.note(entries)
@@ -281,6 +285,14 @@ class Engine:
         for id in [query["item"]] if "item" in query else query.get("items", []):
             self._known(id)
         self._served.check_vector(query.get("vector"))
+
+
+def _warm_up() -> None:
+    """Learn something of no matter, so that the loops are compiled, or loaded, before somebody waits for them."""
+    search = FeedbackSearch(np.random.default_rng(0).normal(size=(24, 64)))
+    for k in range(9):
+        search.mark(k, [k + 1], [k + 2], user=("anna", None)[k % 2])
+        search.metric_matrix("anna")
 
 
 def _done(waiting: "asyncio.Future[None]") -> None:
