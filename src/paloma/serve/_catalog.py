@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Catalog:
         new = []
         for k, item in enumerate(told):
             if item["id"] not in self._places:
+                item["id"] = intern(item["id"])
                 self._places[item["id"]] = len(self._told)
                 self._told.append(item)
                 new.append(k)
