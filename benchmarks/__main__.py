@@ -11,7 +11,7 @@ NAMES = (
     "feel", "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
 )  # fmt: skip
-SLOW = ("quality", "feedback", "gpu")
+SLOW = ("quality", "feedback", "gpu", "serve")
 
 named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[1:]))
 options = sys.argv[1 + len(named) :]

@@ -209,9 +209,9 @@ def test_strength_follows_the_evidence():
     base = rng.uniform(0.5, 0.9, size=(80, 1))
     better = base + 0.05 * np.arange(len(STRENGTHS)) + 0.01 * rng.normal(size=(80, len(STRENGTHS)))
     worse = base - 0.05 * np.maximum(np.arange(len(STRENGTHS)) - 2, 0)
-    assert Judged(better, ("",) * 80).strength() == 1.0
-    assert Judged(worse, ("",) * 80).strength() == STRENGTHS[2]
-    assert Judged(base - np.arange(len(STRENGTHS)) * 0.05, ("",) * 80).strength() == 0.0
+    assert Judged().extended(better, [""] * 80).strength() == 1.0
+    assert Judged().extended(worse, [""] * 80).strength() == STRENGTHS[2]
+    assert Judged().extended(base - np.arange(len(STRENGTHS)) * 0.05, [""] * 80).strength() == 0.0
     assert Judged().strength() == 1.0
 
 

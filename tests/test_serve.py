@@ -2,27 +2,24 @@
 
 import http.client
 import json
-import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from helpers.asgi import Client
-
 apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
 pytest.importorskip("fastapi", reason="needs paloma[serve]")
 
 from helpers.disk import FailingSystem  # noqa: E402
+from helpers.servers import TOKEN, Servers  # noqa: E402
 from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
-from paloma.serve._app import application  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
-from paloma.serve._safety import Keys, Rate, Safety  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -188,122 +185,6 @@ def test_bodies_are_bounded_by_counting(service):
     assert service.admin.ask("POST", "/api/v1/search", raw=large, content_length="10")[0] == 413
 
 
-def routes(service):
-    """(method, path) of every documented route."""
-    schema = service.admin.ask("GET", "/api/v1/openapi.json")[1]
-    return [(method.upper(), path) for path, methods in schema["paths"].items() for method in methods]
-
-
-FEEDBACK = {"/api/v1/statements", "/api/v1/statements/batch", "/api/v1/undo"}
-ADMIN = {
-    "/api/v1/items",
-    "/api/v1/items/remove",
-    "/api/v1/models/rollback",
-    "/api/v1/models/download",
-    "/api/v1/metrics",
-}
-
-
-def scope_of(method, path):
-    if path == "/api/v1/health":
-        return None
-    if path in FEEDBACK and method == "POST":
-        return "feedback"
-    return "admin" if path in ADMIN and (method == "POST" or not path.endswith("items")) else "read"
-
-
-def test_every_route_asks_for_its_scope(service):
-    order = ["read", "feedback", "admin"]
-    found = routes(service)
-    assert len(found) >= 18
-    for method, path in found:
-        target, needed = path.replace("{id}", "digit-0001"), scope_of(method, path)
-        assert service.nobody.ask(method, target)[0] == (200 if needed is None else 401), (method, path)
-        wrong = service.nobody.ask(method, target, authorization="Bearer not-a-token-of-this-one")[0]
-        assert wrong == (200 if needed is None else 401), (method, path)
-        for scope, client in service.clients.items():
-            status = client.ask(method, target)[0]
-            allowed = needed is None or order.index(scope) >= order.index(needed)
-            assert (status not in (401, 403)) if allowed else status == 403, (method, path, scope, status)
-
-
-TRAVERSAL = [
-    prefix + middle + suffix
-    for prefix in ("", "/", "..", "./", "page/", "....//")
-    for middle in ("../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%2f..%2fetc%2fpasswd", "..\\..\\x", "\0",
-                   "/etc/passwd",                    "journal.sqlite", "..;/x", "%252e%252e%252fx", "C:\\x", "file:///etc/passwd")
-    for suffix in ("", ".png", "/picture")
-]  # fmt: skip
-
-
-def test_ids_never_become_paths(service):
-    assert len(TRAVERSAL) >= 190
-    for text in TRAVERSAL:
-        for path in (f"/page/{text}", f"/api/v1/items/{text}/picture", f"/{text}"):
-            status, body, _ = service.admin.answer("GET", path)
-            assert status in (404, 405), (path, status)
-            assert b"root:" not in body
-
-
-@pytest.mark.parametrize(
-    "host", ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "[::2]", "0.0.0.0"]
-)
-def test_other_hosts_are_refused(service, host):
-    assert service.admin.ask("GET", "/api/v1/health", host=host)[0] == 421
-
-
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8321"])
-def test_own_hosts_are_answered(service, host):
-    assert service.admin.ask("GET", "/api/v1/health", host=host)[0] == 200
-
-
-@pytest.mark.parametrize(
-    "origin", ["null", "http://evil.example", "https://localhost.evil.example", "http://localhost:1", "file://", ""]
-)
-def test_changes_from_other_origins_are_refused(service, origin):
-    status = service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001"}, origin=origin)[0]
-    assert status == 403
-    assert service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001"}, origin="http://localhost")[0] == 200
-
-
-def test_changes_must_be_json(service):
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-        assert service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001"}, content_type=kind)[0] == 415
-    assert service.admin.ask("PUT", "/api/v1/search", {})[0] == 405
-
-
-def test_headers_forbid_other_origins_and_inline_scripts(service):
-    for path in ("/", "/page/app.js", "/api/v1/version", "/nowhere"):
-        _, _, headers = service.admin.answer("GET", path)
-        assert headers["content-security-policy"].startswith("default-src 'self'")
-        assert headers["x-content-type-options"] == "nosniff"
-        assert not any(name.startswith("access-control") for name in headers)
-    page = service.admin.answer("GET", "/")[1].decode()
-    assert not re.search(r"<script(?![^>]*src=)|\son\w+=|style=|https?://", page)
-
-
-def test_a_login_is_good_once(service):
-    token = service.keys.login()
-    status, _, headers = service.nobody.answer("GET", f"/login?token={token}")
-    assert status == 303
-    cookie = headers["set-cookie"]
-    assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
-    assert service.nobody.ask("GET", "/api/v1/version", cookie=cookie.partition(";")[0])[0] == 200
-    assert service.nobody.ask("GET", f"/login?token={token}")[0] == 401
-
-
-def test_too_many_requests_are_told_when_to_come_back(tmp_path, some):
-    engine = Engine(tmp_path / "s", some)
-    keys = Keys()
-    client = Client(Safety(application(engine, keys), keys, frozenset({"localhost"}), Rate(1.0, 5)))
-    found = [client.answer("GET", "/api/v1/health") for _ in range(7)]
-    assert [status for status, _, _ in found] == [200] * 5 + [429] * 2
-    assert int(found[-1][2]["retry-after"]) >= 1
-    engine.close()
-    client.close()
-
-
 def test_a_folder_is_served_once_and_other_addresses_need_a_token(tmp_path, some):
     service = Service(tmp_path / "s", some)
     with pytest.raises(ServiceError, match="served already"):
@@ -315,9 +196,10 @@ def test_a_folder_is_served_once_and_other_addresses_need_a_token(tmp_path, some
         serve(tmp_path / "t", some, host="0.0.0.0", tokens={"short": "admin"})
 
 
-def test_search_goes_on_while_the_disk_is_full(tmp_path, some):
-    system = FailingSystem("failing-full", apsw.FullError("disk full"))
-    service = Service(tmp_path / "s", some, vfs="failing-full")
+@pytest.mark.parametrize("error", [apsw.FullError("disk full"), apsw.IOError("broken")])
+def test_search_goes_on_while_the_disk_fails(tmp_path, some, error):
+    system = FailingSystem(f"failing-service-{type(error).__name__}", error)
+    service = Service(tmp_path / "s", some, vfs=system.name)
     near = service.near()
     system.left, system.failures = 0, 10**9
     assert service.say(1, **MARK)[0] == 503
@@ -357,6 +239,26 @@ def test_one_request_without_a_server(tmp_path, some):
     assert status == 200
     assert json.loads(body)["items"][0]["id"] == "digit-0000"
     assert answer(tmp_path / "s", "/api/v1/nowhere")[0] == 404
+
+
+def test_the_client_of_the_documentation(tmp_path):
+    text = (Path(__file__).parents[1] / "docs" / "service-clients.md").read_text(encoding="utf-8")
+    found = {}
+    exec(text.partition("```python\n")[2].partition("```")[0], found)
+    servers = Servers(tmp_path / "s")
+    servers.start()
+    search = found["Search"](f"http://127.0.0.1:{servers.port}", TOKEN)
+    near = search.near("digit-0001")
+    assert len(near) == 10
+    seq = search.mark("digit-0001", right=near[:2], wrong=near[-1:])
+    assert search.near("digit-0001") != near
+    search.undo(seq)
+    assert search.near("digit-0001") == near
+    assert search.near("digit-0001", label="1", k=3)
+    with pytest.raises(ValueError, match="no item 'nobody'"):
+        search.near("nobody")
+    servers.kill()
+    servers.close()
 
 
 def test_the_real_server_on_loopback(tmp_path):

@@ -25,29 +25,52 @@ def test_journal_keeps_order_keys_and_content(tmp_path):
     with_more.close()
 
 
-@pytest.mark.parametrize("error", [apsw.FullError("disk full"), apsw.IOError("broken")])
-def test_nothing_acknowledged_is_lost_when_the_disk_fails(tmp_path, error):
-    system = FailingSystem(f"failing-{type(error).__name__}", error)
-    told, refused = [], 0
-    for at in range(0, 60, 3):
-        path = tmp_path / f"{at}.sqlite"
-        journal = Journal(path, vfs=system.base_name or f"failing-{type(error).__name__}")
-        system.left, system.failures = at, 4
-        kept = []
-        for k in range(12):
-            try:
-                kept.append(journal.append(f"key-{k}", "", {"kind": "mark", "n": k}).result().key)
-            except Unsaved:
-                refused += 1
-        system.left = None
-        assert journal.append("last", "", {"kind": "mark"}).result()  # it goes on once the disk does
-        journal.close()
-        found = [entry.key for entry in Journal(path).after(0)]
-        assert set(kept) <= set(found)
-        assert len(found) == len(set(found))
-        told += kept
-    assert told
-    assert refused
+ERRORS = {"full": apsw.FullError("disk full"), "broken": apsw.IOError("broken")}
+
+
+def disk_fails_at(path, system, at):
+    """Whether a disk that fails at the at-th write, and goes on later, lost nothing; how often it refused."""
+    journal, kept, refused = Journal(path, vfs=system.name), [], 0
+    system.left, system.failures = at, 4
+    for k in range(200):
+        try:
+            kept.append(journal.append(f"key-{k}", "", {"kind": "mark", "n": k}).result().key)
+        except Unsaved:
+            refused += 1
+        if refused and len(kept) > 2 and system.left < -system.failures:
+            break
+    system.left = None
+    kept.append(journal.append("last", "", {"kind": "mark"}).result().key)  # it goes on once the disk does
+    journal.close()
+    again = Journal(path)
+    found = [entry.key for entry in again.after(0)]
+    again.close()
+    assert set(kept) <= set(found)
+    assert len(found) == len(set(found))
+    return refused
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+def test_nothing_acknowledged_is_lost_when_the_disk_fails(tmp_path, kind):
+    system = FailingSystem(f"failing-{kind}", ERRORS[kind])
+    refused = [disk_fails_at(tmp_path / f"{at}.sqlite", system, at) for at in [*range(12), *range(12, 200, 17)]]
+    assert all(refused)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ERRORS)
+def test_the_disk_fails_at_each_of_the_first_200_writes(tmp_path, kind):
+    system = FailingSystem(f"failing-each-{kind}", ERRORS[kind])
+    refused = [disk_fails_at(tmp_path / f"{at}.sqlite", system, at) for at in range(200)]
+    assert all(refused)
+
+
+def test_what_is_no_journal_is_said_so(tmp_path):
+    (tmp_path / "j.sqlite").write_bytes(b"something else, long enough to be a header of a database" * 50)
+    with pytest.raises(ServiceError, match=r"j\.sqlite cannot be opened as a journal"):
+        Journal(tmp_path / "j.sqlite")
+    with pytest.raises(ServiceError, match="cannot be opened as a journal"):
+        Journal(tmp_path / "no folder" / "j.sqlite")
 
 
 def test_an_unsafe_sqlite_is_refused(tmp_path, monkeypatch):

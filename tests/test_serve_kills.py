@@ -32,6 +32,7 @@ class Teller(threading.Thread):
             body, keys = self.batch()
             while not self.ends.is_set() and not self.say(body, keys):
                 time.sleep(0.01)
+            time.sleep(0.02)  # so that restarts do not spend their time on a long log
 
     def batch(self, n=8):
         said = []

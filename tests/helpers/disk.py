@@ -23,7 +23,7 @@ class FailingSystem(apsw.VFS):
     """A file system that is full, or broken, after so many writes, for so many more."""
 
     def __init__(self, name, error):
-        self.base_name, self.left, self.failures, self.error = "", None, 0, error
+        self.name, self.base_name, self.left, self.failures, self.error = name, "", None, 0, error
         super().__init__(name, self.base_name)
 
     def spend(self):

@@ -9,6 +9,7 @@ from paloma.serve import Items, digits
 from paloma.serve._app import application
 from paloma.serve._engine import Engine
 from paloma.serve._safety import Keys, Rate, Safety
+from paloma.serve._serve import LOCAL
 
 SECRET = {scope: f"{scope}-0123456789abcdef" for scope in ("read", "feedback", "admin")}
 MARK = {"kind": "mark", "item": "digit-0001", "relevant": ["digit-0011"]}
@@ -29,7 +30,7 @@ class Service:
         for scope, token in SECRET.items():
             self.keys.add(token, scope)
         app = application(self.engine, self.keys, metrics=True)
-        self.app = Safety(app, self.keys, frozenset({"localhost", "127.0.0.1"}), Rate(1e9, 1e9))
+        self.app = Safety(app, self.keys, LOCAL, Rate(1e9, 1e9))
         self.clients = {scope: Client(self.app, authorization=f"Bearer {token}") for scope, token in SECRET.items()}
         self.nobody = Client(self.app)
         self.admin = self.clients["admin"]

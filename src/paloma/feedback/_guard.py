@@ -25,28 +25,37 @@ DOUBT = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Scores of statements at each strength, (n, len(STRENGTHS)), and who made them ("" for nobody)."""
+    """Scores of statements at each strength, (n, len(STRENGTHS)), and who made them: `names[codes]`, "" for nobody."""
 
     scores: Array = field(default_factory=lambda: np.empty((0, len(STRENGTHS))))
-    users: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    codes: Array = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.codes)
 
     def extended(self, scores: Array, users: list[str]) -> "Judged":
-        return Judged(np.concatenate([self.scores, scores]), (*self.users, *users))
+        names = (*self.names, *(user for user in dict.fromkeys(users) if user not in self.names))
+        codes = {name: code for code, name in enumerate(names)}
+        added = np.array([codes[user] for user in users], np.int64)
+        return Judged(np.concatenate([self.scores, scores]), names, np.concatenate([self.codes, added]))
 
     def distrusted(self) -> frozenset[str]:
         """Speakers whose statements contradict rows and other speakers."""
-        names, found = np.array(self.users), set()
-        for user in set(self.users):
-            agreement = self.scores[names == user, -1] - 0.5
-            n = len(agreement)
-            if n >= LEAST and agreement.mean() + DISTRUST * _error(agreement) < 0:
-                found.add(user)
-        return frozenset(found)
+        agreement = self.scores[:, -1] - 0.5
+        n = np.bincount(self.codes, minlength=len(self.names))
+        many = np.flatnonzero(n >= LEAST)
+        mean = np.bincount(self.codes, agreement, len(self.names))[many] / n[many]
+        suspects = many[mean < 0]
+        found = (agreement[self.codes == code] for code in suspects)
+        return frozenset(self.names[code] for code, own in zip(suspects, found, strict=True)
+                         if own.mean() + DISTRUST * _error(own) < 0)  # fmt: skip
 
     def believed(self) -> Array:
         """Recent scores of all others."""
         no = self.distrusted()
-        return self.scores[[user not in no for user in self.users]][-WINDOW:]
+        codes = [code for code, name in enumerate(self.names) if name in no]
+        return self.scores[~np.isin(self.codes, codes)][-WINDOW:]
 
     def strength(self) -> float:
         """The largest that no smaller one is clearly better than; 1 as long as nothing is known."""

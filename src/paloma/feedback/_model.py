@@ -88,27 +88,27 @@ class FeedbackState:
             following.reset(before)
 
     def __paloma_state__(self) -> dict[str, Any]:
-        names, codes = np.unique(self.judged.users, return_inverse=True)
         return {
             "n": self.n,
             "root": self.root,
             "scores": self.judged.scores,
-            "names": names.tolist(),
-            "codes": codes.astype(np.int64),
+            "names": list(self.judged.names),
+            "codes": self.judged.codes,
             "strength": self.strength,
             "distrusted": sorted(self.distrusted),
         } | ({} if self.learner is None else {"learner": self.learner})
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        root, scores, names = state["root"], state["scores"], [str(name) for name in state["names"]]
+        root, scores, codes = state["root"], state["scores"], state["codes"]
+        names = tuple(str(name) for name in state["names"])
         n, strength, learner = state["n"], state["strength"], state.get("learner")
         check.check_count("n", n)
         right = strength in STRENGTHS and isinstance(learner, LODML | None) and root.ndim == 2
-        if not right or scores.shape != (len(state["codes"]), len(STRENGTHS)) or len(scores) > n:
+        known = len(codes) == 0 or 0 <= codes.min() <= codes.max() < len(names)
+        if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        users = tuple(names[code] for code in state["codes"])
-        return cls(n, root, learner, Judged(scores, users), strength, frozenset(map(str, state["distrusted"])))
+        return cls(n, root, learner, Judged(scores, names, codes), strength, frozenset(map(str, state["distrusted"])))
 
 
 class Model:

@@ -18,7 +18,7 @@ MAX_TAUGHT = 64
 IMPLIED = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Statement:
     """One thing that somebody said. Plain data: `as_dict` and `from_dict` are each other's inverse.
 

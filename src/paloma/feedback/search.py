@@ -104,7 +104,7 @@ class FeedbackSearch:
         self._model = Model(self._rows, self.lam, self.guard)
         self._known: dict[Item, Statement] = {}
         self._next = 0
-        self._near = Near(self._rows.X)
+        self._near, self._prepared = Near(self._rows.X), self._model.base
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -282,7 +282,8 @@ class FeedbackSearch:
         return np.sqrt(np.maximum(values[order], 0.0)), [self._rows.ids[place] for place in found]
 
     def _renew(self) -> None:
-        if not self._near.few:
+        if not self._near.few and self._prepared is not self._model.base:
+            self._prepared = self._model.base
             self._near.renew(self._model.page_metric())
 
     def _place(self, query: Any) -> int | None:
@@ -315,7 +316,7 @@ class FeedbackSearch:
         scores, column = state.judged.believed(), STRENGTHS.index(state.strength)
         before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
         distrusted = tuple(sorted(state.distrusted))
-        return Quality(len(self._log), len(state.judged.users), before, now, state.strength, distrusted)
+        return Quality(len(self._log), len(state.judged), before, now, state.strength, distrusted)
 
     def curve(self, n_points: int = 200) -> Array:
         """How quality went, (p, 3): judged statements, and the shares without feedback and as published.

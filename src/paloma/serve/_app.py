@@ -35,7 +35,7 @@ Cursor = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
 def needs(scope: str) -> Any:
     """A route's guard: callers whose token allows less are refused."""
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:  # a plain function would wait for a thread
         allowed = request.scope.get("state", {}).get("scope")
         if allowed is None:
             raise HTTPException(401, "This needs a token: send it as 'Authorization: Bearer TOKEN'.",
@@ -59,20 +59,20 @@ def application(engine: Engine, keys: Keys, *, metrics: bool = False) -> FastAPI
 
 def _page(app: FastAPI, keys: Keys) -> None:
     @app.get("/", include_in_schema=False)
-    def page(request: Request) -> Response:
+    async def page(request: Request) -> Response:
         if request.scope.get("state", {}).get("scope") is None:
             return HTMLResponse("<!doctype html><title>paloma</title><p>Open the address that "
                                 "<code>paloma serve</code> printed: it logs you in.", 401)  # fmt: skip
         return FileResponse(PAGE / "index.html", media_type="text/html")
 
     @app.get("/page/{name}", include_in_schema=False)
-    def part(name: str) -> Response:
+    async def part(name: str) -> Response:
         if name not in _FILES:
             raise HTTPException(404, "There is no such file.")
         return FileResponse(PAGE / name, media_type=_FILES[name])
 
     @app.get("/login", include_in_schema=False)
-    def login(token: Annotated[str, Query(max_length=200)] = "") -> Response:
+    async def login(token: Annotated[str, Query(max_length=200)] = "") -> Response:
         session = keys.enter(token)
         if session is None:
             raise HTTPException(401, "This login was used before or is unknown. Restart the service for a fresh one.")
@@ -81,11 +81,11 @@ def _page(app: FastAPI, keys: Keys) -> None:
         return answer
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=[needs("read")])
-    def openapi() -> dict[str, Any]:
+    async def openapi() -> dict[str, Any]:
         return app.openapi()
 
     @app.get("/docs/api", include_in_schema=False, dependencies=[needs("read")])
-    def reference() -> HTMLResponse:
+    async def reference() -> HTMLResponse:
         return HTMLResponse(_reference(app.openapi()))
 
 
@@ -153,7 +153,7 @@ def _reading(app: FastAPI, engine: Engine) -> None:
         return await _soon(engine, after, lambda: engine.history(cursor, limit, user))
 
     @app.get(f"{PREFIX}/version", dependencies=read)
-    def about() -> dict[str, Any]:
+    async def about() -> dict[str, Any]:
         """Versions, and what is served."""
         return engine.about()
 
@@ -203,14 +203,14 @@ def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
                         headers={"content-disposition": 'attachment; filename="model.paloma"'})  # fmt: skip
 
     @app.get(f"{PREFIX}/health")
-    def health() -> JSONResponse:
+    async def health() -> JSONResponse:
         """Whether statements can be taken; searching goes on if not."""
         return JSONResponse(engine.health(), 200 if engine.writable and engine.learning else 503)
 
     if metrics:
 
         @app.get(f"{PREFIX}/metrics", dependencies=own, response_class=PlainTextResponse)
-        def counters() -> PlainTextResponse:
+        async def counters() -> PlainTextResponse:
             """Counters in Prometheus's text format."""
             return PlainTextResponse(engine.counters(), media_type="text/plain; version=0.0.4")
 
@@ -233,14 +233,14 @@ def _errors(app: FastAPI) -> None:
     """One shape for all errors, which repeats nothing that was sent."""
 
     @app.exception_handler(RequestValidationError)
-    def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         found = [{"where": ".".join(str(part)[:80] for part in each["loc"])[:300], "what": str(each["msg"])[:300]}
                  for each in error.errors()[:20]]  # fmt: skip
         first = found[0] if found else {"where": "body", "what": "invalid"}
         return JSONResponse({"error": f"{first['where']}: {first['what']}", "details": found}, 422)
 
     @app.exception_handler(StarletteError)
-    def refused(_: Request, error: StarletteError) -> JSONResponse:
+    async def refused(_: Request, error: StarletteError) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     for kind, status in (
@@ -252,7 +252,7 @@ def _errors(app: FastAPI) -> None:
     ):
 
         @app.exception_handler(kind)
-        def told(_: Request, error: Exception, status: int = status) -> JSONResponse:
+        async def told(_: Request, error: Exception, status: int = status) -> JSONResponse:
             return JSONResponse({"error": str(error)}, status, {"retry-after": "1"} if status == 503 else None)
 
 

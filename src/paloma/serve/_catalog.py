@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Catalog:
         new = []
         for k, item in enumerate(told):
             if item["id"] not in self._places:
+                item["id"] = intern(item["id"])
                 self._places[item["id"]] = len(self._told)
                 self._told.append(item)
                 new.append(k)
@@ -61,7 +63,7 @@ class Catalog:
         self._gone |= {self._places[id] for id in ids if id in self._places}
 
     def rows(self) -> Array:
-        """(n, d) rows of all items that ever came."""
+        """(n, d) rows of all items that ever came; for the thread that adds them."""
         if len(self._blocks) != 1:
             self._blocks = [np.concatenate(self._blocks)]
         return self._blocks[0]
@@ -79,8 +81,13 @@ class Catalog:
         return id in self._places and self._places[id] not in self._gone
 
     def row(self, id: str) -> Array:
-        """An item's vector."""
-        return np.asarray(self.rows()[self._places[id]])
+        """An item's vector. Any thread may ask: blocks stay as they are."""
+        place = self._places[id]
+        for block in self._blocks:
+            if place < len(block):
+                return np.asarray(block[place])
+            place -= len(block)
+        raise LookupError(id)
 
     def fits(self, id: str, where: dict[str, Any]) -> bool:
         """Whether an item can be found and has these values in its payload; `label` is one of them."""

@@ -14,8 +14,11 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .._version import __version__
 from ..exceptions import ServiceError
+from ..feedback import FeedbackSearch
 from . import _forms as form
 from ._items import Items
 from ._journal import Entry, Journal
@@ -23,7 +26,7 @@ from ._said import in_words
 from ._served import Served, Unknown
 from ._snapshots import Snapshots
 
-_AT_ONCE = 256  # entries that are learned together
+_AT_ONCE = 1024  # entries that are learned together
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 
@@ -140,6 +143,7 @@ class Engine:
 
     def _learn(self) -> None:
         try:
+            _warm_up()
             while self._awaited():
                 if entries := list(self._journal.after(self.seq, limit=_AT_ONCE)):
                     self._served.note(entries)
@@ -281,6 +285,14 @@ class Engine:
         for id in [query["item"]] if "item" in query else query.get("items", []):
             self._known(id)
         self._served.check_vector(query.get("vector"))
+
+
+def _warm_up() -> None:
+    """Learn something of no matter, so that the loops are compiled, or loaded, before somebody waits for them."""
+    search = FeedbackSearch(np.random.default_rng(0).normal(size=(24, 64)))
+    for k in range(9):
+        search.mark(k, [k + 1], [k + 2], user=("anna", None)[k % 2])
+        search.metric_matrix("anna")
 
 
 def _done(waiting: "asyncio.Future[None]") -> None:

@@ -26,7 +26,6 @@ _TABLES = """
         seq INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, user TEXT NOT NULL, at REAL NOT NULL,
         body TEXT NOT NULL, rows BLOB
     ) STRICT;
-    CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 """
 
 
@@ -57,10 +56,13 @@ class Journal:
         _refuse_losing_sqlite()
         self._path, self._vfs = str(path), vfs
         self._reading = threading.Lock()
-        self._reader = self._connect()
-        for statement in ("PRAGMA journal_mode=WAL", _TABLES):
-            self._reader.execute(statement)
-        self.last = _last(self._reader)
+        try:
+            self._reader = self._connect()
+            for statement in ("PRAGMA journal_mode=WAL", _TABLES):
+                self._reader.execute(statement)
+            self.last = _last(self._reader)
+        except apsw.Error as error:
+            raise ServiceError(f"{path} cannot be opened as a journal: {error}.") from None
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="paloma-journal", daemon=True)
         self._writer.start()
@@ -88,17 +90,6 @@ class Journal:
                 "SELECT seq, key, user, at, body, NULL FROM entry WHERE seq < ? ORDER BY seq DESC LIMIT ?", (seq, limit)
             ).fetchall()
         return [_entry(row) for row in found]
-
-    def about(self, name: str) -> Any:
-        """What was remembered under a name, or None."""
-        with self._reading:
-            found = self._reader.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
-        return None if found is None else json.loads(found[0])
-
-    def remember(self, name: str, value: Any) -> None:
-        """Keep a plain value under a name."""
-        with self._reading:
-            self._reader.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, json.dumps(value)))
 
     def close(self) -> None:
         """Write what waits, then close the file."""

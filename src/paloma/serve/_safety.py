@@ -204,7 +204,8 @@ async def _answer(send: Send, status: int, text: str, headers: list[tuple[bytes,
 def _name(host: str) -> str:
     """The host of a Host header without its port, in lower case."""
     if host.startswith("["):
-        return host.partition("]")[0].removeprefix("[").lower()
+        name, _, rest = host[1:].partition("]")
+        return name.lower() if host.count("]") == 1 and (not rest or rest[0] == ":") else ""
     return host.partition(":")[0].lower()
 
 

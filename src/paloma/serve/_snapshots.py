@@ -92,5 +92,7 @@ class Snapshots:
 
 
 def _maker() -> str:
-    """What the last bits depend on."""
-    return json.dumps(environment(), sort_keys=True)
+    """What the last bits depend on: versions, the machine, BLAS; not which other libraries happen to be loaded."""
+    about = environment()
+    about["threads"] = sorted(map(str, (pool for pool in about["threads"] if pool["user_api"] == "blas")))
+    return json.dumps(about, sort_keys=True)
