@@ -27,10 +27,10 @@ CORNERS: tuple[Strength, ...] = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
 STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
-# Rows that `fit` cuts in two halves: each is judged by a metric that the other one taught (`n_turns`). So many rows,
-# these among them, may be their neighbors. With many classes, so many of each, since halves must be able to learn them,
-# of which so many of each half are judged.
-MAX_ROWS, MAX_CANDIDATES = 800, 1000
+# So many rows (with many classes, so many of each) `fit` cuts in two halves: each is judged by a metric that the other
+# one taught. If there are more, half as many are judged once, by what up to so many others teach. A stream is judged by
+# as many, among so many. With very many classes, no more than so many of the rows that may judge do.
+MAX_ROWS, MAX_TAUGHT, MAX_CANDIDATES = 800, 2000, 1000
 ROWS_PER_CLASS, MAX_JUDGED = 20, 1000
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
@@ -52,23 +52,21 @@ def points_of(is_local: bool) -> Array:
     return LOCAL if is_local else GLOBAL
 
 
-def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array] | None:
-    """Labeled rows at random, and for each its half, 0 or 1, or -1; None if a half has fewer than 2 classes.
+def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array, int] | None:
+    """Labeled rows at random, for each its part, 0 or 1, and how often they change roles; None if classes are too few.
 
-    Classes are cut in two as evenly as they can be.
+    Part 0 teaches part 1; if rows are few, the parts are halves, and 1 then teaches 0. Classes are cut as evenly as
+    they can be.
     """
-    known = np.flatnonzero(codes >= 0)
+    known = rng.permutation(np.flatnonzero(codes >= 0))
     most = max(MAX_ROWS, ROWS_PER_CLASS * len(np.unique(codes[known])))
-    chosen = rng.permutation(known)[: max(MAX_CANDIDATES, most)]
-    half = np.full(len(chosen), -1)
-    half[np.argsort(codes[chosen[:most]], kind="stable")] = np.arange(min(most, len(chosen))) % 2
-    enough = all(len(np.unique(codes[chosen[half == part]])) > 1 for part in (0, 1))
-    return (chosen, half) if enough else None
-
-
-def n_turns(n: int) -> int:
-    """How many of the two halves of n rows teach: if there are many rows, those of one half are enough to judge."""
-    return 2 if n < MAX_ROWS else 1
+    turns = 2 if len(known) < most else 1
+    n_judges = min(most, len(known)) // 2
+    chosen = known[: n_judges + max(MAX_TAUGHT, n_judges)] if turns == 1 else known
+    part = np.zeros(len(chosen), np.intp)
+    part[evenly(np.argsort(codes[chosen], kind="stable")[::-1], n_judges)] = 1
+    enough = all(len(np.unique(codes[chosen[part == number]])) > 1 for number in (0, 1))
+    return (chosen, part, turns) if enough else None
 
 
 def due(before: int, after: int) -> bool:

@@ -366,11 +366,11 @@ class Trainer:
         settings, model, drawn = self.settings, self.model, guard.drawn(codes, rng)
         if drawn is None:
             return
-        (chosen, part), n_rows = drawn, int((codes >= 0).sum())
+        (chosen, part, turns), n_rows = drawn, int((codes >= 0).sum())
         X, codes = X[chosen], codes[chosen]
         inside, places = whitened(X, model.whitener), model.places(X, codes)
         points, found = guard.points_of(settings.choice.locality.is_local), []
-        for number in range(guard.n_turns(len(chosen))):
+        for number in range(turns):
             taught, rows = part == number, guard.evenly(np.flatnonzero(part == 1 - number), guard.MAX_JUDGED)
             with reporting(None):
                 half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)

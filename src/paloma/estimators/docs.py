@@ -33,8 +33,8 @@ MATRICES = """\
         if `fit` mines dense rows, it also judges by their labels whether features are first divided by their standard
         deviations. None takes X as it is.
     guard : "auto", True or False
-        After `fit` from labels, two halves of some 800 rows judge how far the metrics follow what was learned
-        (`strength_`), and how far its local part (`local_share_`): each half by what the other one teaches. If labels
+        After `fit` from labels, rows judge how far the metrics follow what was learned (`strength_`), and how far its
+        local part (`local_share_`): two halves by what the other one teaches, or 400 of many rows by others. If labels
         are noisy or few, this keeps the metrics near the start. Streams are judged as they grow, by the rows they keep
         (not those of L2ODML and L2OSL). "auto" is True unless scale is None; DiagonalODML and OMDML have no guard.
     average : "auto", True or False
