@@ -16,7 +16,7 @@ def fitted(**params):
 
 
 def test_spectra_are_those_of_the_metrics():
-    metric = fitted()
+    metric = fitted(guard=False)
     ax = plot.spectra(metric, n_classes=2)
     assert ax.lines[0].get_label() == "shared"
     assert len(ax.lines) == 3
@@ -36,7 +36,7 @@ def test_spectra_of_a_similarity_are_singular_values():
 
 
 def test_weights_of_features():
-    metric = fitted()
+    metric = fitted(guard=False)
     ax = plot.feature_weights(metric, names=DATA.feature_names, n_features=3)
     drawn = ax.images[0].get_array()
     assert drawn.shape == (4, 3)

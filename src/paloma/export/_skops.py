@@ -61,5 +61,6 @@ SKOPS_TYPES = [
     "paloma.estimators.similarity.OASIS",
     "paloma.neighbors._voters.Voters",
     "paloma.neighbors.classifier.MetricKNeighborsClassifier",
+    "paloma.neighbors.classifier.Placed",
     "paloma.preprocessing.UnitRows",
 ]

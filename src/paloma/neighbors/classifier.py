@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import Labels
-from .._search.voting import RULES, best_count, counts_of, majority, vote_shares, vote_weights
+from .._search.voting import COUNTS, RULES, best_count, counts_of, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
@@ -37,6 +37,18 @@ from ._voters import Voters
 # there are GROWTH times as many.
 MAX_JUDGES = 1000
 GROWTH = 1.5
+
+
+@dataclass
+class Placed:
+    """The rows that vote under the metric as it was after so many updates: what a read looks at, published at once.
+
+    judged : weights and number of rows by which "auto" was judged, and what they found; None: not yet.
+    """
+
+    items: Any
+    updates: int
+    judged: Any
 
 
 class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
@@ -78,8 +90,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     0.96
     """
 
-    _placed: Any  # the rows under the metric; None: not yet
-    _judged: Any  # weights and number of rows by which "auto" was judged, and what it found; None: not yet
+    _placed: Any  # a Placed; None: not yet
+    _judged: Any  # what the rows that are placed next take over of `Placed.judged`
 
     def __init__(
         self,
@@ -228,26 +240,27 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learner, rows = bare_learner(self.metric_), self._kept.rows
         with reading(learner):
             reader = reader_of(learner)
-            self._placed = reader.items(rows, reader.candidates(rows, self.labels_))
-            self._published = learner.n_updates_
+            items = reader.items(rows, reader.candidates(rows, self.labels_))
+            placed = Placed(items, learner.n_updates_, self._judged)
         if self.n_neighbors == "auto":
-            self._judge()
+            self._judge(placed)
+        self._placed, self._judged = placed, placed.judged
 
-    def _judge(self) -> int:
+    def _judge(self, placed: Placed) -> int:
         """What "auto" stands for; found anew if other weights are asked for, or once there are far more rows."""
-        n, found = len(self._kept), self._judged
+        n, found = len(self._kept), placed.judged
         if found is None or found[0] != self.weights or not n / GROWTH < found[1] <= n:
-            self._judged = found = (self.weights, n, self._best_count())
+            placed.judged = found = (self.weights, n, self._best_count(placed.items))
         return found[2]
 
-    def _best_count(self) -> int:
+    def _best_count(self, items: Any) -> int:
         """The number of neighbors by which the rows that vote classify each other best."""
         kept, is_distance = self._kept, measure_of(bare_learner(self.metric_)).is_distance
         counts = counts_of(self.weights, is_distance, len(kept) - 1)
         if len(counts) == 1:
             return counts[0]
         rows = np.linspace(0, len(kept) - 1, min(len(kept), MAX_JUDGES)).astype(np.intp)
-        values, ids = self._items.search(self._items.X[rows], counts[-1], own=rows)
+        values, ids = items.search(items.X[rows], counts[-1], own=rows)
         factors = None if kept.weights is None else kept.weights[ids]
         return best_count(self.weights, counts, values, kept.numbers[ids], kept.numbers[rows], is_distance, factors)
 
@@ -255,17 +268,22 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def n_neighbors_(self) -> int:
         """The number of neighbors that vote: `n_neighbors`, or what "auto" found; all rows if there are fewer."""
         check_is_fitted(self)
-        wanted = self._judge() if self.n_neighbors == "auto" else int(self.n_neighbors)
+        return self._count(self._shown) if len(self._kept) else 0
+
+    def _count(self, placed: Placed) -> int:
+        wanted = self._judge(placed) if self.n_neighbors == "auto" else int(self.n_neighbors)
         return min(wanted, len(self._kept))
 
     @property
-    def _items(self) -> Any:
+    def _shown(self) -> Placed:
         """The rows under the metrics of their classes; those of a stream are put there when they are first searched."""
         if not len(self._kept):
             raise ValueError(f"{check.name_of(self)}: no row with a label has come yet, so none can vote.")
-        if self._placed is None:
+        placed = self._placed
+        if placed is None:
             self._place()
-        return self._placed
+            placed = self._placed
+        return placed
 
     @property
     def rows_(self) -> Any:
@@ -296,7 +314,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def updates_behind(self) -> int:
         """Number of updates of the metric since the rows were put under it; `refresh` makes it 0."""
         check_is_fitted(self)
-        return 0 if self._placed is None else max(0, int(bare_learner(self.metric_).n_updates_ - self._published))
+        placed = self._placed
+        return 0 if placed is None else max(0, int(bare_learner(self.metric_).n_updates_ - placed.updates))
 
     def refresh(self) -> Self:
         """Map the rows again under the current metric, after it has learned more."""
@@ -327,18 +346,18 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors : None is that of the classifier.
         """
         check_is_fitted(self)
-        n = len(self._kept) - (X is None)
+        n, placed = len(self._kept) - (X is None), self._shown
         k: Any = n_neighbors
         if k is None:
-            k = min(self.n_neighbors_, n) if self.n_neighbors == "auto" else self.n_neighbors
+            k = min(self._count(placed), n) if self.n_neighbors == "auto" else self.n_neighbors
         check.check_count("n_neighbors", k)
         if k > n:
             raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
         if X is None:
             with jobs(self.n_jobs):
-                values, ids = self._items.search(self._items.X, k, own=np.arange(n + 1))
+                values, ids = placed.items.search(placed.items.X, k, own=np.arange(n + 1))
         else:
-            values, ids = self._search(X, k)
+            values, ids = self._search(placed, X, k)
         if self._kept.row_numbers is not None:
             ids = self._kept.row_numbers[ids]
         if not return_distance:
@@ -356,14 +375,15 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Accuracy on these rows."""
         return float(super().score(X, y, sample_weight))
 
-    def _search(self, X: ArrayLike, k: int) -> tuple[Array, Array]:
+    def _search(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array]:
         with jobs(self.n_jobs):
-            return self._items.search(check.check_queries(self, X, self._items.X.dtype), k)
+            return placed.items.search(check.check_queries(self, X, placed.items.X.dtype), k)
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
         self._check_parameters()
-        values, ids = self._search(X, self.n_neighbors_)
+        placed = self._shown
+        values, ids = self._search(placed, X, self._count(placed))
         return self._kept.numbers[ids], self._weighted(values, ids)
 
     def _weighted(self, values: Array, ids: Array) -> Array:
@@ -400,7 +420,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         wanted = list(n_neighbors)
         for k in wanted:
             check.check_between("n_neighbors", k, 1, len(self._kept))
-        values, ids = self._search(X, max(wanted))
+        values, ids = self._search(self._shown, X, max(wanted))
         labels = check.check_labels(self, y, len(ids))
         voted = {k: majority(self._kept.numbers[ids[:, :k]], self._weighted(values[:, :k], ids[:, :k])) for k in wanted}
         return {k: float((self.classes_[numbers] == labels).mean()) for k, numbers in voted.items()}
@@ -409,7 +429,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:
     """What a fitted classifier holds beside its metric; None if that has changed since the rows were put under it."""
     placed = classifier._placed
-    if placed is not None and placed.metric is not reader_of(bare_learner(classifier.metric_)).metric:
+    if placed is not None and placed.items.metric is not reader_of(bare_learner(classifier.metric_)).metric:
         return None
     kept = {field.name: getattr(classifier._kept, field.name) for field in fields(Voters)}
     return {"classes": classifier.classes_, **kept}
@@ -417,22 +437,23 @@ def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:
 
 def judged_of(classifier: MetricKNeighborsClassifier) -> list[int] | None:
     """The number of rows that judged how many neighbors vote, and what they found; None if nobody asked."""
-    if classifier.n_neighbors != "auto":
+    if classifier.n_neighbors != "auto" or not len(classifier._kept):
         return None
-    classifier._judge()
-    return list(classifier._judged[1:])
+    placed = classifier._shown
+    classifier._judge(placed)
+    return list(placed.judged[1:])
 
 
 def check_judged(judged: Any, n_neighbors: Any, n_rows: int) -> None:
     """What `judged_of` may give for a classifier of so many rows."""
-    if (judged is None) != (n_neighbors != "auto"):
+    if (judged is None) != (n_neighbors != "auto" or not n_rows):
         raise ValueError("judged belongs to n_neighbors='auto', and only to it")
     if judged is None:
         return
     if not isinstance(judged, list) or len(judged) != 2:
         raise ValueError("judged must be two numbers")
     check.check_between("the number of rows that judged", judged[0], 1, n_rows)
-    check.check_between("the number of neighbors that they found", judged[1], 1, n_rows)
+    check.check_between("the number of neighbors that they found", judged[1], 1, COUNTS[-1])
     if not n_rows / GROWTH < judged[0]:
         raise ValueError(f"{judged[0]} rows judged, too few of {n_rows}")
 
