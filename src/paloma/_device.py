@@ -22,6 +22,8 @@ class _Lazy:
         self._load = load
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # who looks at the object itself, as doctest does, does not use the module
+            raise AttributeError(name)
         return getattr(self._load(), name)
 
 
