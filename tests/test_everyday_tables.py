@@ -182,3 +182,12 @@ def test_mining_and_learning_say_how_much_time_is_left(files, monkeypatch):
     lines = run("update", model, long).stderr.splitlines()
     assert lines[0] == f"reading {long}"
     assert re.search(r" \d+ s$", lines[-2])
+
+
+def test_settings_are_written_as_python_json_or_a_shell_writes_them(files):
+    train_file, _, model = files
+    for text, value in (("False", False), ("false", False), ("TRUE", True)):
+        run("fit", train_file, "-o", model, "-q", "--set", f"guard={text}", "--set", "scale=null")
+        metric = paloma.load(model)[-1].metric_
+        assert metric.guard is value
+        assert metric.scale is None

@@ -1,6 +1,6 @@
 """Columns of a table: features and label; and errors that name a row and a column."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import groupby
@@ -107,15 +107,10 @@ def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
             f"{where}: there is no label column {wanted.label!r}.{_meant(wanted.label, names)} Select it with --label. "
             f"Columns: {_listed(names)}."
         )
-    if wanted.ids and wanted.ids not in places:
-        raise ValueError(
-            f"{where}: --id: there is no column {wanted.ids!r}.{_meant(wanted.ids, names)} Columns: {_listed(names)}."
-        )
-    absent = [name for name in wanted.drop if name not in places]
-    if absent:
-        raise ValueError(
-            f"{where}: --drop: there is no column {absent[0]!r}.{_meant(absent[0], names)} Columns: {_listed(names)}."
-        )
+    if wanted.ids:
+        check_column(wanted.ids, places, where, "--id")
+    for name in wanted.drop:
+        check_column(name, places, where, "--drop")
     features = wanted.features
     if features is None:
         features = [name for k, name in enumerate(names) if k != label and name not in dropped]
@@ -128,6 +123,15 @@ def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
     if not features:
         raise ValueError(f"{where}: there are no feature columns. Columns: {_listed(names)}.")
     return Plan(names, [places[name] for name in features], label, places.get(wanted.ids) if wanted.ids else None)
+
+
+def check_column(name: str, names: Collection[str], where: str, option: str) -> None:
+    """Refuse an option that names a column which is not among `names`."""
+    if name not in names:
+        known = list(names)
+        raise ValueError(
+            f"{where}: {option}: there is no column {name!r}.{_meant(name, known)} Columns: {_listed(known)}."
+        )
 
 
 def refuse_drop(wanted: Wanted, where: str) -> None:

@@ -17,6 +17,8 @@ from ._columns import LABEL, Batch, LabelType, Wanted
 from ._formats import read_all
 
 _ID = re.compile(r"(^|[_ .-])(id|ids|index|key|number|no|uuid)$|^$|^unnamed|^(row|rowid|row_?n.*)$")
+# As JSON and shells write them.
+_WORDS = {"true": True, "false": False, "null": None}
 PREPARE = ("auto", "none", *PREPROCESSING[1:])
 
 
@@ -45,6 +47,8 @@ def parsed(settings: list[str] | None) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
