@@ -46,7 +46,9 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import paloma
@@ -413,6 +415,49 @@ def test_a_column_of_text_is_named():
         paloma.LODML().fit(frame, Y)
     with pytest.raises(ValueError, match="MetricKNeighborsClassifier: column 'city' holds text"):
         paloma.MetricKNeighborsClassifier().fit(frame, Y)
+
+
+def test_columns_of_categories_and_dates_are_named():
+    frame = pd.DataFrame(X, columns=NAMES)
+    for column, what in (
+        (pd.Categorical(np.where(X[:, 0] > 0, "new", "old")), "text"),
+        (pd.date_range("2026-01-01", periods=len(X)), "dates"),
+    ):
+        with pytest.raises(ValueError, match=f"LODML: column 'when' holds {what}, not numbers: leave it out"):
+            paloma.LODML().fit(frame.assign(when=column), Y)
+    assert paloma.LODML().fit(frame.assign(flag=X[:, 0] > 0, n=pd.array([1] * len(X), "Int64")), Y).n_features_in_ == 6
+
+
+def test_texts_instead_of_vectors_name_the_way_on():
+    for texts in (["red apple", "green pear"], [["red", "apple"], ["green", "pear"]], np.array([["a"], ["b"]], object)):
+        with pytest.raises(ValueError, match=r"LODML: X holds text, not numbers .*TfidfVectorizer or paloma.datasets"):
+            paloma.LODML().fit(texts, [0, 1])
+
+
+def test_a_matrix_too_large_to_build_names_what_to_use():
+    rows = np.random.default_rng(0).normal(size=(8, 10_001))
+    metric = paloma.DiagonalODML(random_state=0).fit(rows, [0, 1] * 4)
+    with pytest.raises(ValueError, match="10001 x 10001 metric matrix is too large to build; feature_weights_ is its"):
+        _ = metric.components_
+    assert metric.feature_weights_.shape == (10_001,)
+
+
+def test_a_pipeline_that_no_file_can_hold_names_the_way_on(tmp_path):
+    model = make_pipeline(TfidfVectorizer(), paloma.MetricKNeighborsClassifier(paloma.LOSL(), n_neighbors=1))
+    model.fit(["red apple", "green apple", "fast car", "blue car"], [0, 0, 1, 1])
+    with pytest.raises(paloma.exceptions.ModelFileError, match=r"paloma.save\(model\[-1\], path\), and the transf"):
+        paloma.save(model, tmp_path / "model.paloma")
+    paloma.save(model[-1], tmp_path / "model.paloma")
+    assert paloma.load(tmp_path / "model.paloma").predict(model[0].transform(["apple"]))[0] == 0
+
+
+@pytest.mark.filterwarnings("default")
+def test_measuring_on_rows_that_vote_is_told(files):
+    train_file, test_file, model = files
+    run("fit", train_file, "-o", model, "-q")
+    shown = run("eval", model, train_file).stderr
+    assert "200 of 200 rows are among those that vote, each its own nearest neighbor" in shown
+    assert run("eval", model, test_file).stderr == ""
 
 
 def test_missing_values_in_arrays_name_the_way_on():

@@ -96,12 +96,12 @@ class Batch:
 
 
 def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
-    """Find the wanted columns, or report the one that is missing."""
+    """Find the wanted columns, or report the one that is missing; a column named "", as pandas' index, is none."""
     places = {name: k for k, name in enumerate(names)}
     if len(places) < len(names):
         repeated = min(name for k, name in enumerate(names) if places[name] != k)
         raise ValueError(f"{where}: column {repeated!r} occurs more than once.")
-    label, dropped = places.get(wanted.label), {*wanted.drop, wanted.ids}
+    label, dropped = places.get(wanted.label), {"", *wanted.drop, wanted.ids}
     if label is None and wanted.needed:
         raise ValueError(
             f"{where}: there is no label column {wanted.label!r}.{_meant(wanted.label, names)} Select it with --label. "
@@ -115,6 +115,11 @@ def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
     if features is None:
         features = [name for k, name in enumerate(names) if k != label and name not in dropped]
     missing = [name for name in features if name not in places]
+    if missing and names == [str(k) for k in range(len(names))]:
+        raise ValueError(
+            f"{where} has no header, so that its columns have no names; those of the model do ({_listed(features)}). "
+            "Add a first line with the names."
+        )
     if missing:
         raise ValueError(
             f"{where}: column {missing[0]!r} of the model is missing.{_meant(missing[0], names)} "
@@ -220,6 +225,8 @@ def bad_cell(where: str, row: int, column: str, text: Any) -> ValueError:
         what = "the value is missing; fit and update accept --missing drop or mean"
     elif isinstance(text, int | float) or _is_number(text):
         what = f"{text} is not finite"
+    elif _is_number(str(text).replace(",", ".")):
+        what = f"{text!r} has a decimal comma; write decimal points"
     else:
         what = f"{text!r} is not a number; ignore the column with --drop, or select it as the label with --label"
     return ValueError(f"{where}, row {row}, column {column!r}: {what}.")

@@ -136,7 +136,8 @@ def taken(batch: Batch, label: str, wanted: Wanted) -> Iterator[str]:
         return
     names = batch.names or [str(k) for k in range(batch.X.shape[1])]
     shown = ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, ..., {', '.join(names[-2:])}"
-    of = "" if batch.y is None else f"; {len(set(np.asarray(batch.y).tolist())):,} classes in {label!r}"
+    n_classes = 0 if batch.y is None else len(set(np.asarray(batch.y).tolist()))
+    of = f"; {n_classes:,} class{'' if n_classes == 1 else 'es'} in {label!r}" if n_classes else ""
     yield f"{len(batch):,} rows, {len(names)} features ({shown}){of}"
     if left_out := wanted.told():
         yield left_out
