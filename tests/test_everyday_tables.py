@@ -213,3 +213,11 @@ def test_tables_as_spreadsheets_and_pandas_write_them(files, tmp_path):
     assert "is a folder. `paloma embed` makes a table" in run("fit", tmp_path, "-o", model, code=1).stderr
     frame[frame.label == "red"].to_csv(bare, index=False)
     assert "; 1 class in 'label'" in run("fit", bare, "-o", model, code=1).stderr
+
+
+def test_text_in_another_encoding_names_the_file(tmp_path):
+    table = tmp_path / "latin.csv"
+    table.write_bytes("höhe,label\n1,a\n2,b\n".encode("latin-1"))
+    shown = run("fit", table, "-o", tmp_path / "m.paloma", code=1).stderr
+    assert f"{table} is not text in UTF-8" in shown
+    assert "Save it as UTF-8 first." in shown
