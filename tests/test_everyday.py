@@ -1,5 +1,38 @@
-"""What a new user stumbles over: each test is one story that used to end badly."""
+"""What a new user stumbles over: each test is one story that used to end badly.
 
+The list that they come from, by its numbers, with the test of each ([tables]: tests/test_everyday_tables.py):
+
+ 1. test_a_class_that_first_comes_by_update_is_predicted
+ 2. test_feedback_is_obeyed_at_once_and_spares_the_rest
+ 3. test_the_score_of_a_learner_does_not_flatter
+ 4. test_later_items_reuse_the_balance_of_the_first, test_vectors_of_another_state_of_the_metric_are_told
+ 5. test_a_parameter_of_a_fitted_metric_takes_effect_at_the_next_fit
+ 6. test_an_index_over_a_learner_that_has_not_learned_starts_at_its_initial_metric
+ 7. test_the_first_line_comes_before_anything_slow, test_reading_a_long_table_says_how_far_it_is,
+    test_mining_and_learning_say_how_much_time_is_left [tables]
+ 8. test_a_classifier_learns_a_stream_as_its_metric_does, test_weights_of_rows_are_factors_of_their_votes,
+    test_n_neighbors_are_compared_without_learning_again, test_a_stale_classifier_says_so
+ 9. test_an_index_gives_back_what_was_added
+10. test_labels_that_are_no_classes_are_told
+11. test_signatures_are_readable
+12. test_missing_values_are_dropped_or_filled_in, test_bad_lines_are_skipped_and_counted [tables]
+13. test_columns_that_are_meant_are_named [tables]
+14. test_compressed_and_feather_tables_and_sparse_rows_are_read [tables], test_too_many_features_name_the_way_out
+15. test_info_says_what_its_mean_loss_covers
+16. test_update_makes_the_same_kind_of_model_as_fit
+17. test_ids_of_an_index_come_from_a_column [tables]
+18. test_verbose_says_what_runs_at_once_and_off_a_terminal_too, test_compiling_is_announced,
+    test_verbose_on_a_terminal_shows_a_bar_of_its_own_line
+19. test_the_first_example_of_the_readme_scales_columns_of_different_units
+20. test_the_report_says_what_was_run_and_nothing_else, test_the_command_reports_and_resumes (tests/test_reproduce.py)
+21. test_few_queries_get_no_figure (tests/test_gallery.py)
+22. tests/test_pretrained.py
+23. test_saving_into_a_missing_folder_names_the_folder, test_a_learner_says_who_predicts,
+    test_a_column_of_text_is_named, test_a_class_instead_of_an_instance_is_told
+24. test_the_local_part_is_kept_by_search_vectors_and_says_so
+"""
+
+import doctest
 import inspect
 import io
 import json
@@ -7,12 +40,15 @@ import pydoc
 import re
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numba
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import paloma
@@ -114,7 +150,7 @@ def test_weights_of_rows_are_factors_of_their_votes(tmp_path):
     rows, y = np.array([[0.0], [1.0], [2.0], [9.0]]), np.array([0, 1, 1, 0])
     metric = paloma.ODML(scale=None).fit(rows, y, triplets=[[0, 0, 0]])
     model = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform")
-    assert model.fit(rows, y).predict([[0.9]])[0] == 1
+    assert model.fit(rows, y).predict(X=[[0.9]])[0] == 1
     assert model.fit(rows, y, sample_weight=[5, 1, 1, 1]).predict([[0.9]])[0] == 0
     np.testing.assert_allclose(model.predict_proba([[0.9]]), [[5 / 7, 2 / 7]], atol=1e-8)
     paloma.save(model, tmp_path / "model.paloma")
@@ -381,6 +417,49 @@ def test_a_column_of_text_is_named():
         paloma.MetricKNeighborsClassifier().fit(frame, Y)
 
 
+def test_columns_of_categories_and_dates_are_named():
+    frame = pd.DataFrame(X, columns=NAMES)
+    for column, what in (
+        (pd.Categorical(np.where(X[:, 0] > 0, "new", "old")), "text"),
+        (pd.date_range("2026-01-01", periods=len(X)), "dates"),
+    ):
+        with pytest.raises(ValueError, match=f"LODML: column 'when' holds {what}, not numbers: leave it out"):
+            paloma.LODML().fit(frame.assign(when=column), Y)
+    assert paloma.LODML().fit(frame.assign(flag=X[:, 0] > 0, n=pd.array([1] * len(X), "Int64")), Y).n_features_in_ == 6
+
+
+def test_texts_instead_of_vectors_name_the_way_on():
+    for texts in (["red apple", "green pear"], [["red", "apple"], ["green", "pear"]], np.array([["a"], ["b"]], object)):
+        with pytest.raises(ValueError, match=r"LODML: X holds text, not numbers .*TfidfVectorizer or paloma.datasets"):
+            paloma.LODML().fit(texts, [0, 1])
+
+
+def test_a_matrix_too_large_to_build_names_what_to_use():
+    rows = np.random.default_rng(0).normal(size=(8, 10_001))
+    metric = paloma.DiagonalODML(random_state=0).fit(rows, [0, 1] * 4)
+    with pytest.raises(ValueError, match="10001 x 10001 metric matrix is too large to build; feature_weights_ is its"):
+        _ = metric.components_
+    assert metric.feature_weights_.shape == (10_001,)
+
+
+def test_a_pipeline_that_no_file_can_hold_names_the_way_on(tmp_path):
+    model = make_pipeline(TfidfVectorizer(), paloma.MetricKNeighborsClassifier(paloma.LOSL(), n_neighbors=1))
+    model.fit(["red apple", "green apple", "fast car", "blue car"], [0, 0, 1, 1])
+    with pytest.raises(paloma.exceptions.ModelFileError, match=r"paloma.save\(model\[-1\], path\), and the transf"):
+        paloma.save(model, tmp_path / "model.paloma")
+    paloma.save(model[-1], tmp_path / "model.paloma")
+    assert paloma.load(tmp_path / "model.paloma").predict(model[0].transform(["apple"]))[0] == 0
+
+
+@pytest.mark.filterwarnings("default")
+def test_measuring_on_rows_that_vote_is_told(files):
+    train_file, test_file, model = files
+    run("fit", train_file, "-o", model, "-q")
+    shown = run("eval", model, train_file).stderr
+    assert "200 of 200 rows are among those that vote, each its own nearest neighbor" in shown
+    assert run("eval", model, test_file).stderr == ""
+
+
 def test_missing_values_in_arrays_name_the_way_on():
     rows, y = three_classes()
     holes = rows.copy()
@@ -483,3 +562,13 @@ def test_compiling_is_announced(capsys, monkeypatch):
     with narrated(False):
         numba.njit(twice)(1.0)
     assert capsys.readouterr().err == ""
+
+
+def test_the_first_example_of_the_readme_scales_columns_of_different_units():
+    page = (Path(__file__).resolve().parents[1] / "README.md").read_text()
+    example = doctest.DocTestParser().get_doctest(page.split("```python")[1].split("```")[0], {}, "ten lines", None, 0)
+    assert doctest.DocTestRunner(verbose=False).run(example, clear_globs=False).failed == 0
+    model = example.globs["model"]
+    assert [type(step).__name__ for step in model] == ["StandardScaler", "MetricKNeighborsClassifier"]
+    assert model.score(example.globs["X_test"], example.globs["y_test"]) > 0.95
+    assert len(example.examples) <= 10

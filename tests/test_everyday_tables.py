@@ -182,3 +182,42 @@ def test_mining_and_learning_say_how_much_time_is_left(files, monkeypatch):
     lines = run("update", model, long).stderr.splitlines()
     assert lines[0] == f"reading {long}"
     assert re.search(r" \d+ s$", lines[-2])
+
+
+def test_settings_are_written_as_python_json_or_a_shell_writes_them(files):
+    train_file, _, model = files
+    for text, value in (("False", False), ("false", False), ("TRUE", True)):
+        run("fit", train_file, "-o", model, "-q", "--set", f"guard={text}", "--set", "scale=null")
+        metric = paloma.load(model)[-1].metric_
+        assert metric.guard is value
+        assert metric.scale is None
+
+
+def test_tables_as_spreadsheets_and_pandas_write_them(files, tmp_path):
+    train_file, test_file, model = files
+    run("fit", train_file, "-o", model, "-q")
+    comma, index, bare = tmp_path / "comma.csv", tmp_path / "index.csv", tmp_path / "bare.csv"
+    frame = pd.DataFrame(X[:200], columns=NAMES).assign(label=Y[:200])
+    frame.to_csv(comma, sep=";", decimal=",", index=False)
+    shown = run("fit", comma, "-o", model, code=1).stderr
+    assert "row 1, column 'a': '" in shown
+    assert "has a decimal comma; write decimal points" in shown
+    frame.to_csv(index)  # the index is a column without a name
+    run("fit", index, "-o", tmp_path / "index.paloma", "-q")
+    assert_same(paloma.load(tmp_path / "index.paloma"), paloma.load(model))
+    bare.write_text("\n".join(test_file.read_text().splitlines()[1:]))
+    shown = run("predict", model, bare, code=1).stderr
+    assert (
+        "bare.csv has no header, so that its columns have no names; those of the model do ('a', 'b', 'c', 'd')" in shown
+    )
+    assert "is a folder. `paloma embed` makes a table" in run("fit", tmp_path, "-o", model, code=1).stderr
+    frame[frame.label == "red"].to_csv(bare, index=False)
+    assert "; 1 class in 'label'" in run("fit", bare, "-o", model, code=1).stderr
+
+
+def test_text_in_another_encoding_names_the_file(tmp_path):
+    table = tmp_path / "latin.csv"
+    table.write_bytes("höhe,label\n1,a\n2,b\n".encode("latin-1"))
+    shown = run("fit", table, "-o", tmp_path / "m.paloma", code=1).stderr
+    assert f"{table} is not text in UTF-8" in shown
+    assert "Save it as UTF-8 first." in shown

@@ -51,8 +51,8 @@ def test_actions_are_pinned_by_hash(path):
             assert re.search(r"uses: [\w/-]+@[0-9a-f]{40} # v[\d.]+$", line), line
 
 
-def test_every_extra_but_those_for_development_is_in_all():
+def test_every_extra_but_those_for_development_and_with_weights_is_in_all():
     extras = PROJECT["optional-dependencies"]
     (everything,) = extras["all"]
     named = set(everything.removeprefix("paloma[").removesuffix("]").split(","))
-    assert set(extras) - named == {"all", "dev", "dev-browser", "docs", "gpu", "lowest", "torch"}
+    assert set(extras) - named == {"all", "dev", "dev-browser", "docs", "encoders", "gpu", "lowest", "torch"}

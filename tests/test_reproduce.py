@@ -206,24 +206,25 @@ def test_the_report_is_one_well_formed_page_that_loads_nothing(output):
     page, links = (output / "report.html").read_text(), Links()
     links.feed(page)
     assert links.open == []
-    assert len(links.found) == 5  # two of Figure 4, Figures 5 to 7
+    assert len(links.found) == 6  # Table 2, two of Figure 4, Figures 5 to 7
     for link in links.found:
         assert link.startswith("data:image/svg+xml;base64,")
         assert base64.b64decode(link.partition(",")[2]).lstrip().startswith(b"<?xml")
-    for text in ("98.03 ± 0.31", "92.79 ± 0.53*", "was not available", "A quick run"):
+    for text in ("98.03 ± 0.31", "A quick run", '<span class="paper">98.28 ± 0.28</span></td>'):
         assert text in page
 
 
-def test_the_report_says_what_was_run_and_what_was_not(output):
+def test_the_report_says_what_was_run_and_nothing_else(output):
     text = (output / "report.md").read_text()
     row = next(line for line in text.splitlines() if line.startswith("| Caltech101, 10 classes | 30"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert re.fullmatch(r"\d\d\.\d\d \(1\)|100\.00 \(1\)", cells[3])
     assert cells[2] == "no, other encoder"
     assert cells[4] == "98.03 ± 0.31"
-    letters = next(line for line in text.splitlines() if line.startswith("| Letters | 30 | yes"))
-    assert letters.startswith("| Letters | 30 | yes | – | 94.46 ± 0.23 | – |")
-    assert "`paloma reproduce" in text
+    for other in ("| Letters", "| YaleFaceB", "| Caltech256", "LMNN", "SCML"):
+        assert other not in text
+    assert "–" not in (output / "table2-ours.csv").read_text()
+    assert f"`paloma reproduce all --sets caltech101_20 --quick --seed 0 -o {output}`" in text
     assert "Made 20" in text
     assert "numpy" in text
 
@@ -267,9 +268,12 @@ def test_paired_tests_use_the_runs_that_both_have(tmp_path):
     (row,) = _tables.local_global(_tables.Results(journal, False)).rows
     assert row[3:5] == ["LODML − ODML", "+2.00"]
     assert row[-1] == "2"
+    journal.add({**common, "set": "yaleb", "percent": 30, "method": "LODML", "seed": 0}, _result(0.9), about)
     asked = _tables.asked_for(_tables.Results(journal, False)).rows
-    assert asked[2] == ["Letters", "70", "LODML", "96.00 ± 1.00 (3)", "96.59", "MISSED"]
-    assert asked[4][4] == "88.84"  # not ODML's copied 92.79
+    assert asked == [
+        ["Letters", "70", "LODML", "96.00 ± 1.00 (3)", "96.59", "MISSED"],
+        ["YaleFaceB", "30", "LODML", "90.00 (1)", "88.84", "met"],  # not ODML's copied 92.79
+    ]
     written = {path.name for path in write_report(journal, tmp_path / "report", False, "paloma reproduce")}
     assert "table2-ours.csv" in written
 
@@ -323,7 +327,11 @@ def test_the_command_reports_and_resumes(output, home, monkeypatch):
     before = (output / "journal.jsonl").read_text()
     result = run("table2", "--quick", "--sets", "caltech101_10", "-o", output, "--workers", 1)
     assert result.exit_code == 0, result.output
-    assert result.stdout.split() == [str(output / "report.md"), str(output / "report.html")]
+    assert result.stdout.split()[-2:] == [str(output / "report.md"), str(output / "report.html")]
+    assert "Table 2: classification rate in %" in result.stdout
+    shown = [[cell.strip() for cell in line.strip("│").split("│")] for line in result.stdout.splitlines()]
+    assert ["the paper", "", "98.03", "97.21", "98.28", "98.28", "", ""] in shown
+    assert f"--sets caltech101_10 --quick --seed 0 -o {output}`" in (output / "report.md").read_text()
     assert (output / "journal.jsonl").read_text() == before
 
 

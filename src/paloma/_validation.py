@@ -1,5 +1,6 @@
 """Every check on user data and every message about it: who, what was expected, what came, what to do."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -58,18 +59,25 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
     if named or reset:
         try:
             rows = validate_data(estimator, X, reset=reset, **wanted)
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             if str(error).startswith("Input X contains NaN"):
                 raise ValueError(
                     f"{name_of(estimator)}: Input X contains NaN: a value is missing. Leave such rows out, or fill the "
                     "values in: put paloma.preprocessing.FillMissing() in front, or use paloma.train(..., "
                     "fill_missing=True)."
                 ) from None
-            if (name := _text_column(X)) is None or "convert" not in str(error):
+            if not re.search("convert|cast|promoted", str(error)):
+                raise
+            if (found := _column_without_numbers(X)) is not None:
+                raise ValueError(
+                    f"{name_of(estimator)}: column {found[0]!r} holds {found[1]}, not numbers: leave it out, or encode "
+                    f"it first, e.g. with OneHotEncoder ({error})."
+                ) from None
+            if "string to float" not in str(error):
                 raise
             raise ValueError(
-                f"{name_of(estimator)}: column {name!r} holds text, not numbers: leave it out, or encode it first, "
-                f"e.g. with OneHotEncoder ({error})."
+                f"{name_of(estimator)}: X holds text, not numbers ({error}). Turn texts into vectors first, e.g. with "
+                "scikit-learn's TfidfVectorizer or paloma.datasets.pretrained('wordllama')."
             ) from None
     else:
         rows = check_array(X, estimator=estimator, input_name="X", **wanted)
@@ -82,15 +90,17 @@ def _rows(estimator: Any, X: Any, reset: bool, dtype: Any, named: bool) -> Any:
     return rows
 
 
-def _text_column(X: Any) -> Any:
-    """Name of the first column of a table that holds no numbers; None if there is none, or X is no table."""
+def _column_without_numbers(X: Any) -> tuple[Any, str] | None:
+    """Name and content of the first column of a table that holds none; None if there is none, or X is no table."""
     if not hasattr(X, "columns"):
         return None
     for name in X.columns:
+        if str(X[name].dtype).lower().startswith(("datetime", "timedelta", "date", "duration")):
+            return name, "dates"
         try:
             np.asarray(X[name], np.float64)
         except (TypeError, ValueError):
-            return name
+            return name, "text"
     return None
 
 

@@ -1,6 +1,6 @@
 """Columns of a table: features and label; and errors that name a row and a column."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import groupby
@@ -96,30 +96,30 @@ class Batch:
 
 
 def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
-    """Find the wanted columns, or report the one that is missing."""
+    """Find the wanted columns, or report the one that is missing; a column named "", as pandas' index, is none."""
     places = {name: k for k, name in enumerate(names)}
     if len(places) < len(names):
         repeated = min(name for k, name in enumerate(names) if places[name] != k)
         raise ValueError(f"{where}: column {repeated!r} occurs more than once.")
-    label, dropped = places.get(wanted.label), {*wanted.drop, wanted.ids}
+    label, dropped = places.get(wanted.label), {"", *wanted.drop, wanted.ids}
     if label is None and wanted.needed:
         raise ValueError(
             f"{where}: there is no label column {wanted.label!r}.{_meant(wanted.label, names)} Select it with --label. "
             f"Columns: {_listed(names)}."
         )
-    if wanted.ids and wanted.ids not in places:
-        raise ValueError(
-            f"{where}: --id: there is no column {wanted.ids!r}.{_meant(wanted.ids, names)} Columns: {_listed(names)}."
-        )
-    absent = [name for name in wanted.drop if name not in places]
-    if absent:
-        raise ValueError(
-            f"{where}: --drop: there is no column {absent[0]!r}.{_meant(absent[0], names)} Columns: {_listed(names)}."
-        )
+    if wanted.ids:
+        check_column(wanted.ids, places, where, "--id")
+    for name in wanted.drop:
+        check_column(name, places, where, "--drop")
     features = wanted.features
     if features is None:
         features = [name for k, name in enumerate(names) if k != label and name not in dropped]
     missing = [name for name in features if name not in places]
+    if missing and names == [str(k) for k in range(len(names))]:
+        raise ValueError(
+            f"{where} has no header, so that its columns have no names; those of the model do ({_listed(features)}). "
+            "Add a first line with the names."
+        )
     if missing:
         raise ValueError(
             f"{where}: column {missing[0]!r} of the model is missing.{_meant(missing[0], names)} "
@@ -128,6 +128,15 @@ def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
     if not features:
         raise ValueError(f"{where}: there are no feature columns. Columns: {_listed(names)}.")
     return Plan(names, [places[name] for name in features], label, places.get(wanted.ids) if wanted.ids else None)
+
+
+def check_column(name: str, names: Collection[str], where: str, option: str) -> None:
+    """Refuse an option that names a column which is not among `names`."""
+    if name not in names:
+        known = list(names)
+        raise ValueError(
+            f"{where}: {option}: there is no column {name!r}.{_meant(name, known)} Columns: {_listed(known)}."
+        )
 
 
 def refuse_drop(wanted: Wanted, where: str) -> None:
@@ -216,6 +225,8 @@ def bad_cell(where: str, row: int, column: str, text: Any) -> ValueError:
         what = "the value is missing; fit and update accept --missing drop or mean"
     elif isinstance(text, int | float) or _is_number(text):
         what = f"{text} is not finite"
+    elif _is_number(str(text).replace(",", ".")):
+        what = f"{text!r} has a decimal comma; write decimal points"
     else:
         what = f"{text!r} is not a number; ignore the column with --drop, or select it as the label with --label"
     return ValueError(f"{where}, row {row}, column {column!r}: {what}.")

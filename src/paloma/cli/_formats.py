@@ -51,6 +51,8 @@ def batches(
     suffix = Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
     if not path.exists() and not suffix:
         return _data_set(source, wanted, size)
+    if path.is_dir():
+        raise IsADirectoryError(f"{source} is a folder. `paloma embed` makes a table of a folder of images.")
     if not path.is_file():
         raise FileNotFoundError(f"File {source} does not exist.")
     if suffix in _TEXT:

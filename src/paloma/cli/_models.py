@@ -17,6 +17,8 @@ from ._columns import LABEL, Batch, LabelType, Wanted
 from ._formats import read_all
 
 _ID = re.compile(r"(^|[_ .-])(id|ids|index|key|number|no|uuid)$|^$|^unnamed|^(row|rowid|row_?n.*)$")
+# As JSON and shells write them.
+_WORDS = {"true": True, "false": False, "null": None}
 PREPARE = ("auto", "none", *PREPROCESSING[1:])
 
 
@@ -45,6 +47,8 @@ def parsed(settings: list[str] | None) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -132,7 +136,8 @@ def taken(batch: Batch, label: str, wanted: Wanted) -> Iterator[str]:
         return
     names = batch.names or [str(k) for k in range(batch.X.shape[1])]
     shown = ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:3])}, ..., {', '.join(names[-2:])}"
-    of = "" if batch.y is None else f"; {len(set(np.asarray(batch.y).tolist())):,} classes in {label!r}"
+    n_classes = 0 if batch.y is None else len(set(np.asarray(batch.y).tolist()))
+    of = f"; {n_classes:,} class{'' if n_classes == 1 else 'es'} in {label!r}" if n_classes else ""
     yield f"{len(batch):,} rows, {len(names)} features ({shown}){of}"
     if left_out := wanted.told():
         yield left_out

@@ -184,10 +184,12 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(visible(title)), title_justify="left")
+    table = Table()
     for k, column in enumerate(columns):
         table.add_column(column, justify="left" if k == 0 else "right")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
     width = None if standard_output().isatty() else 100
-    Console(width=width).print(table)
+    console = Console(width=width)
+    console.print(Text(visible(title)))
+    console.print(table)

@@ -50,10 +50,13 @@ def lines_of(path: Path, size: int, advance: Callable[[int], None]) -> Iterator[
     with path.open("rb") as raw:
         whole: Any = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
         file, at = io.TextIOWrapper(whole, encoding="utf-8-sig"), 0
-        while block := list(islice(file, size)):
-            advance(raw.tell() - at)
-            at = raw.tell()
-            yield block
+        try:
+            while block := list(islice(file, size)):
+                advance(raw.tell() - at)
+                at = raw.tell()
+                yield block
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not text in UTF-8 ({error}). Save it as UTF-8 first.") from None
 
 
 def follow(stream: BinaryIO, size: int, patience: float, interrupt: Interrupt) -> Iterator[list[str]]:

@@ -10,7 +10,9 @@ def prepare(
     name: Annotated[str, typer.Argument(help="letters, yaleb, caltech101, caltech256, cifar10, pets or cub200.")],
     source: Annotated[Path, typer.Option("--from", help="Folder with the downloaded files, archived or extracted.")],
     to: Annotated[Path | None, typer.Option(help="Folder to write to.", show_default="$PALOMA_DATA")] = None,
-    encoder: Annotated[Path | None, typer.Option(help="ONNX model that extracts features from images.")] = None,
+    encoder: Annotated[
+        str | None, typer.Option(help="Encoder of images: efficientnet-lite2, or an ONNX model.")
+    ] = None,
     skip_errors: Annotated[bool, typer.Option("--skip-errors", help="Skip unreadable images.")] = False,
     no_check: Annotated[bool, typer.Option("--no-check", help="Do not compare with Table 1 of the paper.")] = False,
 ) -> None:
@@ -18,7 +20,7 @@ def prepare(
 
     \b
     Example:
-      paloma data prepare pets --from downloads --to data --encoder model.onnx
+      paloma data prepare pets --from downloads --to data --encoder efficientnet-lite2
     """
     from ..datasets import prepare as run
 

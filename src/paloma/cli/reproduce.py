@@ -1,9 +1,16 @@
 """``paloma reproduce``."""
 
+import csv
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+# Tables of the report that are shown on the terminal, and their titles there.
+_SHOWN = {
+    "table2-ours.csv": "Table 2: classification rate in %",
+    "projection.csv": "Dual random projection",
+}
 
 
 def reproduce(
@@ -32,6 +39,26 @@ def reproduce(
 
     names = [name.strip() for name in sets.split(",") if name.strip()] or None
     settings = {"output": output, "sets": names, "n_runs": runs, "quick": quick, "seed": seed}
-    for path in run(target, workers=workers, report_only=report_only, **settings):  # type: ignore[arg-type]
+    paths = run(target, workers=workers, report_only=report_only, **settings)  # type: ignore[arg-type]
+    for path in paths:
+        if path.name in _SHOWN:
+            _show(path, _SHOWN[path.name])
+    for path in paths:
         if path.name.startswith("report"):
             typer.echo(path)
+
+
+def _show(path: Path, title: str) -> None:
+    """Print a table of the report to stdout, the paper's figures on lines of their own."""
+    from ._report import print_table
+
+    with path.open(encoding="utf-8", newline="") as file:
+        names, *rows = csv.reader(file)
+    ours = [k for k, name in enumerate(names) if name not in ("paper", "comparable")]
+    paper = {k: k + 1 for k in ours if names[k + 1 : k + 2] == ["paper"]}
+    lines = []
+    for row in rows:
+        lines.append([row[k] for k in ours])
+        if paper:
+            lines.append(["  the paper", *(row[paper[k]].partition(" ")[0] if k in paper else "" for k in ours[1:])])
+    print_table(title, [names[k] for k in ours], lines)

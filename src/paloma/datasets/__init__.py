@@ -6,5 +6,6 @@ from paloma.datasets._files import load
 from paloma.datasets._images import ImageError
 from paloma.datasets._letters import load_letters
 from paloma.datasets._prepare import prepare
+from paloma.datasets._pretrained import IMAGES, TEXTS, pretrained
 
-__all__ = ["ImageError", "OnnxEncoder", "embed", "load", "load_letters", "prepare"]
+__all__ = ["IMAGES", "TEXTS", "ImageError", "OnnxEncoder", "embed", "load", "load_letters", "prepare", "pretrained"]

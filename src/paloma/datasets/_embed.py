@@ -14,6 +14,7 @@ from .._progress import progress
 from .._typing import Array
 from ._encoder import Encoder, OnnxEncoder
 from ._images import ImageError, find_images, read_image, resized
+from ._pretrained import IMAGES, pretrained
 
 __all__ = ["Embedded", "embed"]
 
@@ -33,7 +34,7 @@ def embed(
     folder: str | os.PathLike[str],
     output: str | os.PathLike[str],
     *,
-    encoder: Encoder | str | os.PathLike[str],
+    encoder: Encoder | str | os.PathLike[str] = IMAGES,
     size: tuple[int, int] | None = None,
     batch_size: int = 32,
     skip_errors: bool = False,
@@ -48,7 +49,8 @@ def embed(
     ----------
     folder : a folder of images, usually one folder per class.
     output : the file to write: X (float16 or float32, as the encoder gives), y (names), name (paths below the folder).
-    encoder : an ONNX model file, or a callable from (n, height, width, 3) uint8 to (n, d) features.
+    encoder : the name of an encoder for images (see `pretrained`), an ONNX model file, or a callable from
+        (n, height, width, 3) uint8 to (n, d) features.
     size : (height, width) that images are resized to; by default what the model expects, 224 x 224 for a callable.
     batch_size : images read and encoded together.
     skip_errors : skip unreadable images and list them in the result; otherwise the first one raises an error.
@@ -134,7 +136,7 @@ def embed_images(
     verbose: int = 0,
 ) -> Embedded:
     """Features of images; finished batches lie in a folder named after the target until `save` removes it."""
-    model = encoder if callable(encoder) else OnnxEncoder(encoder, size=size)
+    model = _encoder_of(encoder, size)
     shape: tuple[int, int] = size if size is not None else getattr(model, "size", DEFAULT_SIZE)
     parts = _Parts(parts_folder(target), f"{_name(encoder)} {shape}")
     found = []
@@ -153,6 +155,12 @@ def embed_images(
         raise ValueError("None of the images could be read.")
     numbers = np.concatenate([part.numbers for part in found])
     return Embedded(np.concatenate(full), numbers, [text for part in found for text in part.skipped])
+
+
+def _encoder_of(encoder: Encoder | str | os.PathLike[str], size: tuple[int, int] | None) -> Encoder:
+    if callable(encoder):
+        return encoder
+    return pretrained(IMAGES) if encoder == IMAGES else OnnxEncoder(encoder, size=size)
 
 
 def _encode(model: Encoder, batch: Sequence[Image], shape: tuple[int, int], skip: bool) -> Embedded:
@@ -182,7 +190,9 @@ def _features(model: Encoder, images: list[Array]) -> Array:
 
 
 def _name(encoder: Any) -> str:
-    """What tells one encoder from another: the bytes of a model file; a callable is known by its name alone."""
+    """What tells one encoder from another: its name, or the bytes of a model file; a callable's name alone."""
+    if encoder == IMAGES:
+        return IMAGES
     if callable(encoder):
         return f"{getattr(encoder, '__module__', '')}.{getattr(encoder, '__qualname__', type(encoder).__name__)}"
     with Path(encoder).open("rb") as file:

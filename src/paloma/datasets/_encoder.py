@@ -23,7 +23,7 @@ class OnnxEncoder:
 
     Parameters
     ----------
-    path : the model file.
+    path : the model file, or its bytes.
     size : (height, width) of its input; by default what the model declares, 224 x 224 if it declares none.
     mean, spread : pixel values from 0 to 1 are normalized as (pixel - mean) / spread before they enter.
     output : name of the output to take; by default the first. Feature maps (n, d, h, w) are averaged over h and w.
@@ -31,7 +31,7 @@ class OnnxEncoder:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | bytes,
         *,
         size: tuple[int, int] | None = None,
         mean: tuple[float, float, float] = MEAN,
@@ -39,12 +39,14 @@ class OnnxEncoder:
         output: str | None = None,
     ) -> None:
         runtime = optional("onnxruntime", "images")
-        if not Path(path).is_file():
-            raise FileNotFoundError(f"The encoder {str(path)!r} does not exist.")
+        if not isinstance(path, bytes) and not Path(path).is_file():
+            raise FileNotFoundError(f"The encoder {str(path)!r} does not exist. Pass an ONNX file, or the name of an "
+                                    "encoder for images: efficientnet-lite2.")  # fmt: skip
+        model, path = (path, "The model") if isinstance(path, bytes) else (str(path), path)
         options = runtime.SessionOptions()
         options.log_severity_level = 3
         try:
-            self._session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            self._session = runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise ValueError(f"{path} is not an ONNX model that can be run: {error}") from error
         self._input = self._session.get_inputs()[0]

@@ -46,7 +46,9 @@ class Encode:
     def __call__(self, images: Sequence[Image]) -> tuple[Array, Array]:
         """Features of images, and the numbers of those that could be read."""
         if self.encoder is None:
-            raise ValueError(f"{self.name} is a set of photographs: pass an encoder, e.g. --encoder model.onnx.")
+            raise ValueError(
+                f"{self.name} is a set of photographs: pass an encoder, e.g. --encoder efficientnet-lite2."
+            )
         made = embed_images(images, self.target, self.encoder, **self.options)
         return made.features, made.numbers
 
@@ -71,7 +73,7 @@ def prepare(
     name : "letters", "yaleb", "caltech101", "caltech256", "cifar10", "pets" or "cub200".
     folder : contains the official files, packed or unpacked.
     data_home : output folder; by default the one that PALOMA_DATA names.
-    encoder : for sets of photographs, an ONNX model file or a callable from pixels to features (see `embed`).
+    encoder : for sets of photographs, its name, an ONNX model file or a callable from pixels to features (see `embed`).
         CIFAR10 keeps its pixels without one.
     check : refuse data that differs from the paper's Table 1 in rows, classes, or columns. False accepts anything.
     skip_errors : skip unreadable images; the check then counts them as missing.

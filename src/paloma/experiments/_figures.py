@@ -1,4 +1,4 @@
-"""Figures 4 to 7 as SVG, from whatever the journal holds."""
+"""Table 2 as a picture and Figures 4 to 7, as SVG, from whatever the journal holds."""
 
 import io
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from .._optional import optional
 from ._curve import INK, KINDS, PALE, STYLES
 from ._plan import FIG5_AXES
 from ._tables import Results, accuracies
-from .paper import SETS
+from .paper import COPIED, OURS, SETS, TABLE2
 
 PARTS = {
     "mining": "#999999",
@@ -22,12 +22,15 @@ PARTS = {
     "search": "#009E73",
 }
 PAIRS = (("LODML", "L2ODML"), ("LOSL", "L2OSL"))
+DOTS = {"Euclid": ("#999999", "s"), "ODML": ("#56B4E9", "o"), "LODML": ("#0072B2", "o"),
+        "OASIS": ("#E69F00", "D"), "LOSL": ("#D55E00", "D")}  # fmt: skip
 LINES = {"LODML": "#0072B2", "LOSL": "#D55E00"}
 
 
 def figures(results: Results) -> dict[str, tuple[str, str]]:
     """Name of each figure with data, its caption, and its SVG."""
     made: dict[str, tuple[str, str]] = {}
+    _add(made, "table2", "Table 2: ours, filled, and the paper's figures, hollow.", partial(fig_table2, results))
     for measure, names in (("distances", ("LODML", "ODML")), ("similarities", ("LOSL", "OASIS"))):
         caption = f"Figure 4, {measure}: accuracy and progressive loss against triplets seen, local against global."
         _add(made, f"fig4-{measure}", caption, partial(fig4, results, names))
@@ -59,6 +62,31 @@ def _axes(rows: int, columns: int, height: float = 2.9, width: float = 3.1) -> t
     width = max(6.0, width * columns)
     figure = optional("matplotlib.figure", "plot").Figure(figsize=(width, height * rows), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def fig_table2(results: Results) -> Any:
+    """A line for each data set and training share, a dot for each learner: ours filled, the paper's hollow."""
+    found = [(data, percent) for data, percent in results.lines() if results.cell(data, percent, OURS, "LODML")]
+    if not found:
+        return None
+    figure, axes = _axes(1, 1, 1.3 + 0.36 * len(found), 8.0)
+    ax, shift = axes[0][0], dict(zip(DOTS, np.linspace(-0.24, 0.24, len(DOTS)), strict=True))
+    for name, (color, marker) in DOTS.items():
+        places, values = [], []
+        for k, (data, percent) in enumerate(found):
+            cell = TABLE2.get((data.name, percent, name))
+            if cell is not None and (data.name, percent, name) not in COPIED:
+                ax.plot(cell.mean, k + shift[name], marker, markersize=6, mec=color, mfc="none", mew=1.2)
+            runs = results.cell(data, percent, OURS, name)
+            if runs:
+                places.append(k + shift[name])
+                values.append(100 * np.mean(accuracies(runs)))
+        ax.plot(values, places, marker, color=color, markersize=7, label=name, linestyle="none")
+    _names(ax, [f"{data.title}, {percent}%" if percent else data.title for data, percent in found])
+    ax.set_xlabel("3-NN accuracy, %", color=INK)
+    ax.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(DOTS))
+    _tidy(ax, "x")
+    return figure
 
 
 def fig4(results: Results, names: tuple[str, str]) -> Any:

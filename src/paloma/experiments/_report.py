@@ -20,9 +20,11 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 88rem; marg
 h1 { font-size: 1.7rem; } h2 { font-size: 1.2rem; margin-top: 2.5rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 12.5px; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .5rem; text-align: right; border-bottom: 1px solid #e4e4e4; white-space: nowrap; }
-th { border-bottom: 2px solid #999; } td:first-child, th:first-child { text-align: left; }
-td.paper, th.paper { color: #777; } td.met { color: #05713d; } td.missed { color: #b00020; font-weight: bold; }
+th, td { padding: .25rem .45rem; text-align: right; vertical-align: top; white-space: nowrap; }
+th, td { border-bottom: 1px solid #e4e4e4; }
+th { border-bottom: 2px solid #999; } td:first-child, th:first-child { text-align: left; white-space: normal; }
+.paper { display: block; color: #777; font-size: 11.5px; font-weight: normal; }
+td.met { color: #05713d; } td.missed { color: #b00020; font-weight: bold; }
 p.note { color: #555; font-size: 13px; max-width: 60rem; } figure { margin: 1.5rem 0; } img { max-width: 100%; }
 figcaption { color: #555; font-size: 13px; }
 """
@@ -123,8 +125,13 @@ def _code(text: str) -> str:
 
 def _html_table(table: Table) -> str:
     def line(tag: str, row: Sequence[str]) -> str:
-        cells = zip(table.columns, row, strict=True)
-        return "<tr>" + "".join(f"<{tag}{_class(*cell)}>{escape(cell[1])}</{tag}>" for cell in cells) + "</tr>"
+        cells = list[str]()
+        for column, cell in zip(table.columns, row, strict=True):
+            if column == "paper":  # below ours
+                cells[-1] += f'<span class="paper">{escape(cell)}</span>'
+            else:
+                cells.append(f"<{tag}{_class(cell)}>{escape(cell)}")
+        return "<tr>" + "".join(f"{cell}</{tag}>" for cell in cells) + "</tr>"
 
     rows = [line("td", row) for row in table.rows]
     notes = [f'<p class="note">{escape(note.replace(chr(92), ""))}</p>' for note in table.notes]
@@ -136,7 +143,5 @@ def _html_table(table: Table) -> str:
     return "\n".join([*head, "<tbody>", *rows, "</tbody></table></div>", *notes])
 
 
-def _class(column: str, cell: str) -> str:
-    if column.startswith("paper"):
-        return ' class="paper"'
+def _class(cell: str) -> str:
     return f' class="{cell.lower()}"' if cell in ("met", "MISSED") else ""

@@ -20,7 +20,6 @@ POWERS = (0.0, 0.5, 1.0)
 N_COMPONENTS = 200
 SAME = "yes"
 ENCODER = "no, other encoder"
-NO_DATA = "no, no data"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,6 @@ class DataSet:
     n_classes : draw this many classes once at random, as the paper does; None: all.
     percents : training shares in %; 0 stands for the split that comes with the data.
     comparable : "yes" if data and features are the paper's, else why not.
-    without : said instead if there are no results.
     standardized : columns standardized, as the paper does for Letters; else rows at unit length (ours) and PCA.
     n_runs : runs of a full reproduction.
     """
@@ -86,7 +84,6 @@ class DataSet:
     n_classes: int | None = None
     percents: tuple[int, ...] = (30, 70)
     comparable: str = ENCODER
-    without: str = ""
     standardized: bool = False
     n_runs: int = 10
 
@@ -119,8 +116,8 @@ SETS = {
         DataSet("yaleb", "YaleFaceB", "yaleb", comparable=SAME),
         DataSet("caltech101_10", "Caltech101, 10 classes", "caltech101", 10),
         DataSet("caltech101_20", "Caltech101, 20 classes", "caltech101", 20),
-        DataSet("caltech256_10", "Caltech256, 10 classes", "caltech256", 10, without=NO_DATA),
-        DataSet("caltech256_20", "Caltech256, 20 classes", "caltech256", 20, without=NO_DATA),
+        DataSet("caltech256_10", "Caltech256, 10 classes", "caltech256", 10),
+        DataSet("caltech256_20", "Caltech256, 20 classes", "caltech256", 20),
         DataSet("cifar10", "CIFAR10", "cifar10", percents=(0,), n_runs=1),
         DataSet("pets", "Oxford Cats&Dogs", "pets", n_runs=5),
         DataSet("cub200", "CUB-200, 200 classes", "cub200", comparable="not in the paper", n_runs=1),

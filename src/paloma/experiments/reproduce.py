@@ -1,6 +1,7 @@
 """The paper's tables and figures: plan, run what is missing, report."""
 
 import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,11 +15,13 @@ from .paper import SETS
 
 __all__ = ["reproduce"]
 
+OUTPUT = "paloma-paper"
+
 
 def reproduce(
     target: str = "all",
     *,
-    output: str | Path = "paloma-paper",
+    output: str | Path = OUTPUT,
     sets: Sequence[str] | None = None,
     n_runs: int | None = None,
     quick: bool = False,
@@ -51,8 +54,21 @@ def reproduce(
         names = _loadable() if sets is None else _checked(sets)
         tasks = plan(TARGETS if target == "all" else (target,), names, n_runs, quick, seed)
         run_all(tasks, run, journal, cost=cost, title=title, workers=workers or os.cpu_count() or 1)
-    command = f"paloma reproduce {target}{' --quick' if quick else ''} --seed {seed}"
+    command = _command(target, output, sets, n_runs, quick, seed)
     return write_report(journal, Path(output), quick, command)
+
+
+def _command(
+    target: str, output: str | Path, sets: Sequence[str] | None, n_runs: int | None, quick: bool, seed: int
+) -> str:
+    """The command that makes this report."""
+    words = ["paloma", "reproduce", target]
+    words += [] if sets is None else ["--sets", ",".join(sets)]
+    words += [] if n_runs is None else ["--runs", str(n_runs)]
+    words += ["--quick"] if quick else []
+    words += ["--seed", str(seed)]
+    words += [] if str(output) == OUTPUT else ["-o", str(output)]
+    return shlex.join(words)
 
 
 def _checked(sets: Sequence[str]) -> list[str]:

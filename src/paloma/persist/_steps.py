@@ -80,7 +80,11 @@ def write_step(writer: Writer, step: Any, where: str) -> Any:
         return step
     known = STEPS.get(type(step).__name__)
     if known is None or known.kind is not type(step):
-        raise ModelFileError(f"{where} is {_plain.described(step)}, which a model file cannot hold.")
+        raise ModelFileError(
+            f"{where} is {_plain.described(step)}, which a model file cannot hold. Save the last step by itself, "
+            "paloma.save(model[-1], path), and the transformers as scikit-learn advises; a file holds "
+            f"{', '.join(sorted(STEPS))}."
+        )
     names, parameters = [entry.name for entry in known.found.entries], step.get_params(deep=False)
     refuse_unknown(vars(step), {*names, *parameters, *_LEFT_OUT}, where)
     found = {name: getattr(step, name) for name in names}

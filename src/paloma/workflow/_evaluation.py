@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..estimators import learner_of
@@ -75,6 +77,7 @@ def evaluate(
             raise ValueError("evaluate: n_neighbors needs rows that vote. Pass items, or leave n_neighbors out.")
         accuracy, euclid = learner.leave_one_out_score(rows, y), euclidean_accuracy(rows, y)
         return {"rows": np.shape(rows)[0], "neighbors": 3, "leave_one_out_accuracy": accuracy, "euclid": euclid}
+    _warn_of_own_neighbors(rows, voters[0])
     classifier = copy(last) if items is None else classifier_over(learner, *voters, n_neighbors)
     k = classifier.n_neighbors_ if n_neighbors is None else n_neighbors
     accuracy = classifier.set_params(n_neighbors=k).score(rows, y)
@@ -82,6 +85,20 @@ def evaluate(
         rows, y, n_neighbors=k, weights=classifier.weights, items=voters[0], item_labels=voters[1]
     )
     return {"rows": np.shape(rows)[0], "neighbors": k, "accuracy": accuracy, "euclid": euclid}
+
+
+def _warn_of_own_neighbors(rows: Any, voters: Any) -> None:
+    """Whoever measures on the rows that vote finds each of them to be its own nearest neighbor."""
+    if sp.issparse(rows) or sp.issparse(voters):
+        return
+    known = {row.tobytes() for row in np.asarray(voters, np.float64)}
+    same = sum(row.tobytes() in known for row in np.asarray(rows, np.float64))
+    if 2 * same > len(rows):
+        warnings.warn(
+            f"evaluate: {same:,} of {len(rows):,} rows are among those that vote, each its own nearest neighbor, so "
+            "that the accuracy says nothing about new rows. Measure on rows that were not learned from.",
+            stacklevel=3,
+        )
 
 
 def _retrieval(learner: Any, items: Any, rows: Any, y: Any, k: int) -> dict[str, float]:

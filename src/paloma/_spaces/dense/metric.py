@@ -237,9 +237,6 @@ def groups(codes: Array) -> list[tuple[int, Array]]:
     return [(int(codes[rows[0]]), rows) for rows in np.split(order, edges) if len(rows)]
 
 
-def refuse_dense(d: int) -> None:
+def refuse_dense(d: int, instead: str = "pairwise_score, transform and item_vectors work without it") -> None:
     if d * d > DENSE_LIMIT:
-        raise ValueError(
-            f"A dense {d} x {d} metric matrix is too large to build; pairwise_score, transform and item_vectors work "
-            "without it."
-        )
+        raise ValueError(f"A dense {d} x {d} metric matrix is too large to build; {instead}.")

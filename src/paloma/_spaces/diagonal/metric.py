@@ -109,7 +109,7 @@ class DiagonalMetric:
 
 def dense(diagonal: Array) -> Any:
     """diag(m); refused if it would not fit."""
-    refuse_dense(len(diagonal))
+    refuse_dense(len(diagonal), "feature_weights_ is its diagonal")
     return np.diag(diagonal)
 
 
