@@ -165,7 +165,7 @@ def test_a_diagonal_metric_of_very_many_features_as_a_function():
     function = pickle.loads(pickle.dumps(model.get_metric()))
     assert function(rows[0], rows[1]) == pytest.approx(model.pair_distance(rows[None, :2])[0])
     assert function(rows[0], rows[1], squared=True) == pytest.approx(model.pair_distance(rows[None, :2])[0] ** 2)
-    with pytest.raises(ValueError, match="too large to build; pairwise_score, transform"):
+    with pytest.raises(ValueError, match="too large to build; feature_weights_ is its diagonal"):
         model.components_  # noqa: B018
 
 
