@@ -93,7 +93,7 @@ def press(names, times, folder):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_ctrl_c_at_some_moments(tmp_path):
-    press(paloma.estimators.__all__, 6, tmp_path)
+    press(paloma.estimators.__all__, 10, tmp_path)
 
 
 @pytest.mark.long

@@ -154,7 +154,7 @@ print(len(seen), len(set(seen)))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and kill -9")
-@pytest.mark.parametrize("times", [20, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [40, pytest.param(200, marks=pytest.mark.long)])
 def test_killed_while_saving(tmp_path, times):
     command = [sys.executable, "-c", SAVER, str(tmp_path / "model.paloma"), str(times)]
     result = subprocess.run(command, capture_output=True, text=True)
