@@ -133,8 +133,8 @@ def test_projected_learners_are_judged_by_fit_alone():
     rng = np.random.default_rng(1)
     for kind in (paloma.L2ODML, paloma.L2OSL):
         model = kind(n_components=6, random_state=0)
-        model.fit(rng.normal(size=(300, 20)), rng.integers(0, 3, 300))
-        assert (model.strength_, model.local_share_) != (1.0, 1.0)
+        noise = [(rng.normal(size=(300, 20)), rng.integers(0, 3, 300)) for _ in range(4)]
+        assert np.mean([model.fit(*each).strength_ for each in noise]) < 0.8
         assert streamed(clone(model), X, Y).strength_ == 1.0
 
 

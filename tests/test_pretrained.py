@@ -268,7 +268,8 @@ def test_texts_without_labels_and_what_is_wrong_with_a_table(packages, tmp_path)
     assert "does not exist" in run("embed", tmp_path / "no.csv", "-o", out, code=1).stderr
     assert "texts are read from .csv" in run("embed", tmp_path / "no.npz", "-o", out, code=1).stderr
     (tmp_path / "t.jsonl").write_text('{"text": "a"}\n[1]\n')
-    assert "row 2: not a JSON object" in run("embed", tmp_path / "t.jsonl", "-o", out, code=1).stderr
+    failed = run("embed", tmp_path / "t.jsonl", "-o", out, code=1)
+    assert "row 2: expected one JSON object per line, got list" in failed.stderr
     (tmp_path / "images").mkdir()
     Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "images" / "1.png")
     shown = run("embed", tmp_path / "images", "-o", out, "--encoder", "wordllama", code=1).stderr

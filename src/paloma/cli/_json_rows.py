@@ -29,7 +29,7 @@ def jsonl_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> It
 
         def parse(some: list[str], first: int) -> list[Batch]:
             nonlocal columns
-            objects, out = [_object(line, first + k, where) for k, line in enumerate(some)], list[Batch]()
+            objects, out = [json_object(line, first + k, where) for k, line in enumerate(some)], list[Batch]()
             for kind, run in groupby(objects, key=_kind):
                 items = list(run)
                 if kind == "triplets":
@@ -46,7 +46,8 @@ def jsonl_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> It
         row += len(lines)
 
 
-def _object(line: str, row: int, where: str) -> dict[str, Any]:
+def json_object(line: str, row: int, where: str) -> dict[str, Any]:
+    """The object that a line holds."""
     try:
         item = json.loads(line)
     except json.JSONDecodeError as error:

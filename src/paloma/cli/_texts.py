@@ -1,7 +1,6 @@
 """Texts and their labels from a table."""
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from .._optional import optional
 from ._columns import check_column
+from ._json_rows import json_object
 from ._tail import lines_of
 
 _LINES = 8192
@@ -50,13 +50,7 @@ def _csv(path: Path) -> Iterator[dict[str, Any]]:
 
 def _jsonl(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(_lines(path), 1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, row {number}: not a JSON object ({error}).") from None
-        if not isinstance(row, dict):
-            raise ValueError(f"{path}, row {number}: not a JSON object.")
-        yield row
+        yield json_object(line, number, str(path))
 
 
 def _parquet(path: Path) -> Iterator[dict[str, Any]]:
