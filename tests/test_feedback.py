@@ -14,6 +14,7 @@ from paloma.feedback._guard import STRENGTHS, Judged
 from paloma.feedback._model import LONG_PAGE, PAGE
 from paloma.feedback._start import FAR_WEIGHT, PRIOR, root_of, scatter_of
 from paloma.feedback._statement import IMPLIED, MAX_TAUGHT, lesson_of
+from paloma.feedback._suggest import Relevance
 
 N, D, CLASSES = 240, 12, 6
 
@@ -438,8 +439,30 @@ def test_suggestions_are_new_questions():
     queries = [each.query for each in found]
     assert len(set(queries)) == 5
     assert not asked & set(queries)
-    assert list(found[0].show) == search.search(queries[0], 10)[1]
+    near = search.search(queries[0], 50)[1]
+    assert list(found[0].show) in [near[::step][:10] for step in (1, 2, 3, 5)]
     assert search.suggest(5) == found
+
+
+def test_relevance_of_marks_by_their_distance():
+    rng = np.random.default_rng(0)
+    logs, relevant = np.r_[rng.normal(-1, 0.5, 4000), rng.normal(1, 0.5, 4000)], np.arange(8000) < 4000
+    likely = Relevance(np.exp(logs), relevant)
+    x = np.linspace(-1, 1, 9)
+    np.testing.assert_allclose(likely(np.exp(x)), 1 / (1 + np.exp(8 * x)), atol=0.03)
+    assert (Relevance(np.ones(3), np.ones(3, bool))(np.array([0.0, 1.0])) == 0.5).all()
+
+
+def test_suggestions_are_where_marks_are_likely_to_be_mixed():
+    """Two clusters that every user keeps apart, and a cloud between them: that is what is asked about."""
+    rng = np.random.default_rng(0)
+    X = np.r_[rng.normal(-4, 0.3, (80, 3)), rng.normal(4, 0.3, (80, 3)), rng.normal(0, 1.2, (40, 3))]
+    search = FeedbackSearch(X)
+    for query in (160, 165, 170, 175):
+        near = search.search(query, 20)[1]
+        search.mark(query, near[:10], near[10:])
+    asked = [each.query for each in search.suggest(8, n_tried=190)]
+    assert np.mean([query >= 160 for query in asked]) > 0.6
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from ._model import FeedbackState, Model
 from ._near import Near
 from ._rows import Rows
 from ._statement import Item, Statement
+from ._suggest import STRIDES, Relevance, marked, spread_choice
 
 # Judged statements that a point of the curve is a mean of.
 RECENT = 100
@@ -339,33 +340,30 @@ class FeedbackSearch:
         difference = row - self._rows.take(np.array([other]))[0]
         return explained(difference, self._model.metric(user), self._model.metric(user, 0.0), n_directions)
 
-    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 200) -> list[Suggestion]:
-        """Questions whose answers teach most: n queries, each with the k results to be marked.
+    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 30) -> list[Suggestion]:
+        """Questions whose answers teach most: n queries, each with k results to be marked.
 
-        Of `n_tried` items that nobody has asked about, spread over all items, those are taken whose results lie at
-        about the same distance, so that the metric cannot tell the relevant ones, and that are far from each other.
+        Of `n_tried` items that nobody has asked about those are taken whose answers are likely to name relevant and
+        irrelevant items alike, judged by the distances of what was marked so far, and that are far from each other. If
+        the first k results are too much alike for that, every third one of more is shown.
         """
         check.check_count("n", n)
-        asked = {said.query for said in self._log if not isinstance(said.query, tuple)}
-        free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked])
-        rng = np.random.default_rng(len(self._log))
-        tried = rng.permutation(free)[:n_tried]
-        metric, X = self._model.metric(user), self._rows.X
-        doubt, shown = np.empty(len(tried)), []
-        for number, place in enumerate(tried):
-            distances, near = self.search(self._rows.ids[place], min(k, len(self) - 1), user=user)
-            doubt[number] = distances[0] ** 2 / max(distances[-1] ** 2, 1e-300)
-            shown.append(tuple(near))
-        images = X[tried] @ metric
-        apart = np.full(len(tried), np.inf)
-        chosen: list[int] = []
-        while len(chosen) < min(n, len(tried)):
-            score = np.where(np.isfinite(apart), np.minimum(apart, 1.0), 1.0) * doubt
-            score[chosen] = -1.0
-            best = int(score.argmax())
-            chosen.append(best)
-            gap = X[tried] - X[tried[best]]
-            apart = np.minimum(apart, np.maximum(((images - images[best]) * gap).sum(axis=1), 0.0))
+        check.check_count("n_tried", n_tried)
+        log, metric = self._log, self._model.metric(user)
+        asked = {said.query for said in log if not isinstance(said.query, tuple)}
+        free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked], np.intp)
+        tried = np.random.default_rng(len(log)).permutation(free)[: max(n_tried, n)]
+        pairs, relevant = marked(reversed(log), self._rows)
+        gaps = self._rows.differences(pairs)
+        likely = Relevance(((gaps @ metric) * gaps).sum(axis=1), relevant)
+        steps = [step for step in STRIDES if step * k < len(self)] or [1]
+        found = [self.search(self._rows.ids[place], min(steps[-1] * k, len(self) - 1), user=user) for place in tried]
+        chances = [likely(distances**2) for distances, _ in found]
+        shares = np.array([[each[::step][:k].mean() for step in steps] for each in chances]).reshape(-1, len(steps))
+        mixed = shares * (1.0 - shares)
+        best = int(mixed.mean(axis=0).argmax()) if len(tried) else 0
+        shown = [tuple(near[:: steps[best]][:k]) for _, near in found]
+        chosen = spread_choice(mixed[:, best], self._rows.take(tried), metric, n)
         return [Suggestion(self._rows.ids[tried[each]], shown[each]) for each in chosen]
 
     # -- as plain data -----------------------------------------------------------------------------------------------
