@@ -193,7 +193,7 @@ class Model:
         """A page is full: judge its statements, then learn them."""
         base, page = self.base, self._lessons(self.base.n, n)
         judged = base.judged.extended(*self._judge(base, page)) if self.guard else base.judged
-        distrusted = judged.distrusted()
+        distrusted = judged.distrusted(base.distrusted)
         if n in RENEWALS or distrusted != base.distrusted:
             lessons = [lesson for lesson in self._lessons(0, n) if _name(lesson) not in distrusted]
             root = self._root(lessons)
@@ -201,7 +201,7 @@ class Model:
         else:
             lessons = [lesson for lesson in page if _name(lesson) not in distrusted]
             root, learner = base.root, self._taught(deepcopy(base.learner), lessons, base.root, n)
-        strength = judged.strength() if self.guard else 1.0
+        strength = judged.strength(distrusted) if self.guard else 1.0
         self.base = self.live = FeedbackState(n, root, learner, judged, strength, distrusted)
         self.kept = [*_thinned(self.kept, n), self.base]
 

@@ -314,7 +314,7 @@ class FeedbackSearch:
     def quality(self) -> Quality:
         """How well the metric predicts what people say, and what the guard makes of it."""
         state = self._model.base
-        scores, column = state.judged.believed(), STRENGTHS.index(state.strength)
+        scores, column = state.judged.believed(state.distrusted), STRENGTHS.index(state.strength)
         before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
         distrusted = tuple(sorted(state.distrusted))
         return Quality(len(self._log), len(state.judged), before, now, state.strength, distrusted)
