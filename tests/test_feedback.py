@@ -9,49 +9,13 @@ import pytest
 from scipy.linalg import sqrtm
 
 import paloma
+from helpers.feedback import D, N, X, precision, same, session
 from paloma.feedback import FeedbackSearch, Statement
 from paloma.feedback._guard import STRENGTHS, Judged
 from paloma.feedback._model import LONG_PAGE, PAGE
 from paloma.feedback._start import FAR_WEIGHT, PRIOR, root_of, scatter_of
 from paloma.feedback._statement import IMPLIED, MAX_TAUGHT, lesson_of
 from paloma.feedback._suggest import Relevance
-
-N, D, CLASSES = 240, 12, 6
-
-
-def rows(seed=0):
-    """Classes that three of the features tell, among others that vary more."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(CLASSES, size=N)
-    centers = rng.normal(size=(CLASSES, D)) * (np.arange(D) < 3)
-    return centers[y] * 1.5 + rng.normal(size=(N, D)) * np.where(np.arange(D) < 3, 0.5, 1.0), y
-
-
-X, Y = rows()
-
-
-def session(n, *, seed=0, invert=False, user=None, search=None, y=Y, **options):
-    """n statements of a user who marks the first ten results by his classes."""
-    search = FeedbackSearch(X, **options) if search is None else search
-    rng = np.random.default_rng(seed)
-    for time in range(n):
-        query = int(rng.integers(N))
-        near = search.search(query, 10, user=user)[1]
-        yes = [item for item in near if (y[item] == y[query]) != invert]
-        search.mark(query, yes, [item for item in near if item not in yes], user=user, time=time)
-    return search
-
-
-def precision(search, y=Y, **options):
-    return np.mean([y[search.search(q, 10, **options)[1]] == y[q] for q in range(N)])
-
-
-def same(one, other):
-    """Equal to the bit, in all that is published."""
-    assert one.log == other.log
-    assert np.array_equal(one.metric_matrix(), other.metric_matrix())
-    assert one.quality() == other.quality()
-
 
 # -- statements --------------------------------------------------------------------------------------------------------
 

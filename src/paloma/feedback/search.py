@@ -14,6 +14,7 @@ from .. import _validation as check
 from .._typing import Array
 from ._explain import Explanation, explained
 from ._guard import LEAST, STRENGTHS
+from ._metrics import Form
 from ._model import FeedbackState, Model
 from ._near import Near
 from ._rows import Rows
@@ -22,6 +23,8 @@ from ._suggest import STRIDES, Relevance, marked, spread_choice
 
 # Judged statements that a point of the curve is a mean of.
 RECENT = 100
+# Under which name the metric without feedback is kept among those of users, who have no blank names.
+NO_FEEDBACK = ""
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class FeedbackSearch:
         self._known: dict[Item, Statement] = {}
         self._next = 0
         self._near, self._prepared = Near(self._rows.X), self._model.base
+        self._forms: tuple[FeedbackState, dict[str | None, Form]] = (self._model.live, {})
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -267,25 +271,32 @@ class FeedbackSearch:
         if k > len(self) - (own is not None):
             raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
         model = self._model
-        key = (model.live, user if feedback else None, feedback) if metric is None else object()
-        if metric is None:
-            metric = model.metric(user, None if feedback else 0.0)
+        form = self._form(user, feedback) if metric is None else Form(None, metric)
         if self._near.few:
-            places = self._near.exact(row, k, metric, key)
+            places = self._near.exact(row, k, form, form)
         else:
-            places = self._near.rough(row, k, model.page_metric if feedback else None)
+            places = self._near.rough(row, k, model.page_form if feedback else None)
         if own is not None:
             places = places[places != own]
-        differences = self._rows.X[places] - row
-        values = ((differences @ metric) * differences).sum(axis=1)
+        values = form.values(self._rows.X[places] - row)
         order = np.argsort(values, kind="stable")[:k]
         found = places[order]
         return np.sqrt(np.maximum(values[order], 0.0)), [self._rows.ids[place] for place in found]
 
+    def _form(self, user: str | None, feedback: bool) -> Form:
+        """The metric that ranks; those of the newest state are kept."""
+        model, (live, kept) = self._model, self._forms
+        if live is not model.live:
+            live, kept = self._forms = model.live, {}
+        name = user if feedback else NO_FEEDBACK
+        if name not in kept:
+            kept[name] = model.form(user, None if feedback else 0.0)
+        return kept[name]
+
     def _renew(self) -> None:
         if not self._near.few and self._prepared is not self._model.base:
             self._prepared = self._model.base
-            self._near.renew(self._model.page_metric())
+            self._near.renew(self._model.page_form())
 
     def _place(self, query: Any) -> int | None:
         """Number of the item that the query is; None if it is a row."""
