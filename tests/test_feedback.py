@@ -339,7 +339,7 @@ def test_states_are_kept_the_farther_apart_the_farther_back():
     numbers = np.array([state.n for state in search._model.kept])
     assert numbers[0] == 0
     assert numbers[-1] == 2944
-    assert len(numbers) <= 30
+    assert len(numbers) <= 20
     gaps, behind = np.diff(numbers), 3000 - numbers[1:]
     assert (gaps <= np.maximum(0.25 * behind, 2 * LONG_PAGE)).all()
 

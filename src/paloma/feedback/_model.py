@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -34,10 +33,10 @@ PAGE, LONG_PAGE = 32, 128
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
 # Groups are users; this marks statements of nobody, and the other is a user that never speaks.
 NOBODY, STRANGER = "", " "
-# Of two states that are kept, the older one is no farther from the newer than this share of what was said after that.
-THINNING = 0.25
-# Lessons that are kept; others are drawn from their statements again.
-KEPT_LESSONS = 16_384
+# States that are kept at most, for undoing.
+KEPT_STATES = 20
+# Lessons that are kept, enough for every renewal; others are drawn from their statements again.
+KEPT_LESSONS = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +107,8 @@ class FeedbackState:
         known = len(codes) == 0 or 0 <= codes.min() <= codes.max() < len(names)
         if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        return cls(n, root, learner, Judged(scores, names, codes), strength, frozenset(map(str, state["distrusted"])))
+        judged = Judged(names, ((scores, codes),) if len(codes) else ())
+        return cls(n, root, learner, judged, strength, frozenset(map(str, state["distrusted"])))
 
 
 class Model:
@@ -269,9 +269,13 @@ def _name(lesson: Lesson) -> str:
 
 
 def _thinned(states: Sequence[FeedbackState], n: int) -> list[FeedbackState]:
-    """States to keep after n statements: the farther back, the farther apart."""
-    kept = [states[0]]
-    for state, newer in pairwise(states[1:]):
-        if newer.n - kept[-1].n > THINNING * (n - newer.n):
-            kept.append(state)
-    return [*kept, *states[1:][-1:]]
+    """States to keep beside that of n statements: the farther back, the farther apart, and never more of them.
+
+    Each time that one goes whose absence costs least: the statements that are heard again for want of it, for each
+    statement that came after.
+    """
+    kept = list(states)
+    while len(kept) >= KEPT_STATES:
+        costs = [(newer.n - older.n) / (n - newer.n) for older, newer in zip(kept, kept[2:], strict=False)]
+        del kept[1 + int(np.argmin(costs))]
+    return kept
