@@ -190,5 +190,7 @@ def main(arguments: Sequence[str] = ()) -> None:
             assert server.stdout is not None
             port = int(server.stdout.readline().rpartition(":")[2].partition("/")[0])
             console.print(f"{options.items:,} items taken in and served in {time.perf_counter() - begun:.1f} s")
-            asyncio.run((batches if options.batches else loaded)(port, y, options, server.pid))
-            server.terminate()
+            try:
+                asyncio.run((batches if options.batches else loaded)(port, y, options, server.pid))
+            finally:
+                server.terminate()

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,8 @@ class Engine:
         self._since = time.time()
         self._counts = {"searches": 0, "statements": 0, "refused_writes": 0}
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._preparer = ThreadPoolExecutor(1, "paloma-preparer")
+        self._prepared = self._preparer.submit(self._served.prepare)
         self._learner = threading.Thread(target=self._learn, name="paloma-learner", daemon=True)
         self._learner.start()
 
@@ -63,7 +65,8 @@ class Engine:
             self._ends = True
             self._changed.notify_all()
         self._learner.join()
-        self._snapshots.write(self._served)
+        self._preparer.shutdown()
+        self._snapshots.close(self._served)
         self._journal.close()
         self._lock_file.close()
 
@@ -149,10 +152,17 @@ class Engine:
                     self._served.note(entries)
                     heard = self._served.learn()
                     self._wake()
+                    self._prepare()
                     self._snapshots.heard(heard, self._served)
         except BaseException:
             self.learning = False  # searches go on with what was learned; a restart replays the journal
             raise
+
+    def _prepare(self) -> None:
+        """Let another thread prepare searches: with many items it takes longer than anybody should wait."""
+        if self._prepared.done():
+            self._prepared.result()
+        self._prepared = self._preparer.submit(self._served.prepare)
 
     def _awaited(self) -> bool:
         """Wait until there is something to learn; False once everything is learned and the service ends."""

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from .._optional import optional
 from ..exceptions import ServiceError
 from ._items import Items
 
+# Seconds for which one thread may keep others from running Python: requests must not wait long for learning.
+_TURN = 0.0005
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -39,6 +42,8 @@ def serve(
     """
     app, engine, keys = _built(folder, items, host, hosts, tokens, metrics)
     uvicorn = optional("uvicorn", "serve")
+    turn = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN)
     try:
         listening = _listening(host, port)
         server = uvicorn.Server(
@@ -49,6 +54,7 @@ def serve(
         ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
         asyncio.run(server.serve(sockets=[listening]))
     finally:
+        sys.setswitchinterval(turn)
         engine.close()
 
 

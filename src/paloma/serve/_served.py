@@ -88,12 +88,17 @@ class Served:
             if gone := [seq for seq in lost if seq not in late]:
                 heard = len(search.log)
                 search.undo(gone)
-            heard += len(search.tell_all([said for said in new if said.id not in lost]))
+            heard += len(search.tell_all([said for said in new if said.id not in lost], prepare=False))
         with self._lock:
             if search is not None and fresh:
                 self.items.share(search.X)
             self._search, self.seq = search, noted
         return heard
+
+    def prepare(self) -> None:
+        """Let searches begin from what was learned last; any thread may, and none has to wait for it."""
+        if self._search is not None:
+            self._search.prepare()
 
     def _meant(self, body: dict[str, Any]) -> list[int]:
         """Numbers of the statements that an undo means."""
