@@ -332,6 +332,20 @@ def test_the_metric_as_it_was():
     assert np.array_equal(search.metric_matrix(after=75), search.metric_matrix())
 
 
+def test_preparing_may_be_left_for_later(monkeypatch):
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 0)
+    said, renewed = session(40, user="anna").log, []
+    monkeypatch.setattr("paloma.feedback._near.Near.renew", lambda *given: renewed.append(given))
+    search = FeedbackSearch(X)
+    search.tell_all(said[:20])
+    assert len(renewed) == 1
+    search.tell_all(said[20:], prepare=False)
+    assert len(renewed) == 1
+    search.prepare()
+    search.prepare()
+    assert len(renewed) == 2
+
+
 def test_states_are_kept_the_farther_apart_the_farther_back():
     search = FeedbackSearch(X[:, :2])
     triples = [(k % N, (k + 1) % N, (k + 2) % N) for k in range(3000)]

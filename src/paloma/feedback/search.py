@@ -165,9 +165,7 @@ class FeedbackSearch:
         """Learn a statement, or a dict of one, and return its id. One that was heard already changes nothing."""
         return self.tell_all([statement])[0]
 
-    def tell_all(
-        self, statements: Sequence[Statement | Mapping[str, Any]], *, prepare: bool = True
-    ) -> list[Item]:
+    def tell_all(self, statements: Sequence[Statement | Mapping[str, Any]], *, prepare: bool = True) -> list[Item]:
         """Learn statements in order: the same as telling one after the other, to the bit, but faster.
 
         Either all of them are learned, or, if one is refused, none. prepare : see the method of that name.

@@ -51,18 +51,18 @@ class Served:
         """Write down what entries say; `learn` makes the search follow."""
         with self._lock:
             for entry in entries:
-                kind = entry.body["kind"]
-                if kind == "add":
-                    self.items.add(entry.body["items"], entry.rows or b"")
-                elif kind == "remove":
-                    self.items.remove(entry.body["ids"])
-                elif kind == "undo":
-                    for seq in self._meant(entry.body):
+                body = entry.body
+                if body["kind"] == "add":
+                    self.items.add(body["items"], entry.rows or b"")
+                elif body["kind"] == "remove":
+                    self.items.remove(body["ids"])
+                elif body["kind"] == "undo":
+                    for seq in self._meant(body):
                         del self._log[seq]
                         self._undone.add(seq)
                         self._lost.append(seq)
                 else:
-                    said = _said.statement(entry.seq, entry.body, entry.user, entry.at)
+                    said = _said.statement(entry.seq, body, entry.user, entry.at)
                     self._log[entry.seq] = said
                     self._new.append(said)
                     self._users.add(entry.user)

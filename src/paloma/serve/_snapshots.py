@@ -6,7 +6,7 @@ bit. One that is damaged, or of something else, is passed over.
 """
 
 import json
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -52,7 +52,7 @@ class Snapshots:
         self._heard = 0
         self.failed = 0
         self._writer = ThreadPoolExecutor(1, "paloma-snapshots")
-        self._written = self._writer.submit(int)
+        self._written: Future[Any] = self._writer.submit(int)
         folder.mkdir(exist_ok=True)
         for rest in folder.glob(".*.tmp"):  # a kill while it was written
             rest.unlink()
