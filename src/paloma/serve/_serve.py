@@ -1,6 +1,7 @@
 """Starting a service, and asking it one thing without starting it."""
 
 import asyncio
+import gc
 import ipaddress
 import socket
 import sys
@@ -44,6 +45,8 @@ def serve(
     uvicorn = optional("uvicorn", "serve")
     turn = sys.getswitchinterval()
     sys.setswitchinterval(_TURN)
+    gc.collect()
+    gc.freeze()  # items stay: with many of them, looking through all for garbage stops everything for too long
     try:
         listening = _listening(host, port)
         server = uvicorn.Server(
@@ -54,6 +57,7 @@ def serve(
         ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
         asyncio.run(server.serve(sockets=[listening]))
     finally:
+        gc.unfreeze()
         sys.setswitchinterval(turn)
         engine.close()
 
