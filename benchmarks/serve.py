@@ -1,11 +1,17 @@
-"""The service under load: clients that search and mark at a given rate, and batches as fast as they are acknowledged.
+"""The service under load: clients that search and mark at a given rate, or batches as fast as they are acknowledged.
 
-``python -m benchmarks serve [--items N] [--features D] [--searches RATE] [--statements RATE] [--clients N]
-[--seconds S] [--batches] [--every S]``
+- ``python -m benchmarks serve --seconds 300``: 20 searches and 200 statements a second by 16 clients; p99 of searches
+  at most 50 ms, of statements 100 ms
+- ``python -m benchmarks serve --batches --seconds 60``: batches of 64 by two clients; 1,000 durable statements a second
+- ``python -m benchmarks serve --soak --seconds 3600``: 5 searches and 50 statements a second; memory is flat, p99 too
+
+These are the defaults for `--seconds`; each one prints a table of goals, met or missed. There are 100,000 x 128 items
+(`--items`, `--features`), and other rates for the first and the last (`--searches`, `--statements`, `--clients`). The
+server is a process of its own; the goals are for two cores that nothing else uses, clients included.
 
 Requests leave at their times whether or not the ones before are answered; latencies count from then. Every search names
-the last statement of its client, so that it waits until the model has heard it. The server is a process of its own.
-`--batches` measures durable statements in batches of 64 instead; `--every S` prints a line every S seconds, for soaks.
+the last statement of its client, so that it waits until the model has heard it. The soak compares its last sixth with
+its first one, and memory with what it was after the first one.
 """
 
 import argparse
@@ -60,13 +66,18 @@ class Client:
 
 
 class World:
-    """What clients say, and how long answers take."""
+    """What clients say, and how long answers take: (when it was due, kind, seconds)."""
 
     def __init__(self, y: np.ndarray, seed: int = 0) -> None:
         self.y, self.rng, self.n = y, np.random.default_rng(seed), 0
         self.members = [np.flatnonzero(y == c) for c in range(CLASSES)]
-        self.taken: dict[str, list[float]] = {"search": [], "statement": []}
+        self.taken: list[tuple[float, str, float]] = []
         self.errors: list[Any] = []
+
+    def percentile(self, kind: str, q: float, since: float = 0.0, until: float = np.inf) -> float:
+        """Milliseconds that q of 100 answers took at most."""
+        found = [taken for due, other, taken in self.taken if other == kind and since <= due < until]
+        return float(np.percentile(found, q)) * 1e3 if found else float("nan")
 
     def statement(self, user: str) -> dict[str, Any]:
         query = int(self.rng.integers(len(self.y)))
@@ -84,14 +95,14 @@ class World:
         else:
             asked = client.ask("POST", "/statements", self.statement(client.name))
         status, told = await asked
-        self.taken[kind].append(time.perf_counter() - due)
+        self.taken.append((due, kind, time.perf_counter() - due))
         if status not in (200, 201):
             self.errors.append((status, told))
         elif kind == "statement":
             client.seq = max(client.seq, told["seq"])
 
 
-async def loaded(port: int, y: np.ndarray, options: argparse.Namespace, pid: int) -> None:
+async def paced(port: int, y: np.ndarray, options: argparse.Namespace, server: "Process") -> list[list[str]]:
     """Requests at their times, by clients in turn."""
     world, clients = World(y), [Client(port, k) for k in range(options.clients)]
     for _ in range(5):  # loops are compiled or loaded, and the first search prepares others
@@ -100,81 +111,120 @@ async def loaded(port: int, y: np.ndarray, options: argparse.Namespace, pid: int
         await clients[0].ask("POST", "/search", {"item": "0", "after": told["seq"]})
     times = [(k / rate, kind) for kind, rate in (("search", options.searches), ("statement", options.statements))
              for k in range(int(rate * options.seconds))]  # fmt: skip
-    start, waiting, shown = time.perf_counter() + 0.5, set[asyncio.Task[None]](), options.every
+    start, waiting, sixth = time.perf_counter() + 0.5, set[asyncio.Task[None]](), options.seconds / 6
+    cpu, memory = server.cpu(), [server.memory()]
     for number, (at, kind) in enumerate(sorted(times)):
         due = start + at
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        if options.every and at >= shown:
-            shown += options.every
-            line(f"after {at:.0f} s", world, pid)
-            world.taken = {"search": [], "statement": []}
+        if at >= len(memory) * sixth:
+            memory.append(server.memory())
+            search, statement = (world.percentile(each, 99, due - sixth) for each in ("search", "statement"))
+            console.print(f"after {at:.0f} s: search p99 {search:.1f} ms, statement p99 {statement:.1f} ms, "
+                          f"{memory[-1]:.0f} MB, {len(world.errors)} errors")  # fmt: skip
         task = asyncio.create_task(world.send(clients[number % len(clients)], kind, due))
         waiting.add(task)
         task.add_done_callback(waiting.discard)
     await asyncio.gather(*waiting)
-    line("end", world, pid)
-    begun = time.perf_counter()
-    last = max(client.seq for client in clients)
-    await clients[0].ask("POST", "/search", {"item": "0", "after": last})
-    console.print(f"the model has heard everything {time.perf_counter() - begun:.2f} s later")
+    memory.append(server.memory())
+    cpu, n = server.cpu() - cpu, len(times)
+    await clients[0].ask("POST", "/search", {"item": "0", "after": max(client.seq for client in clients)})
+    told = [[f"{kind} p50", f"{world.percentile(kind, 50):.1f} ms"] for kind in ("search", "statement")]
+    told.append(["CPU of the server", f"{1e3 * cpu / n:.1f} ms a request, {cpu / options.seconds:.2f} cores"])
+    if options.soak:
+        for kind in ("search", "statement"):
+            first = world.percentile(kind, 99, until=start + sixth)
+            last = world.percentile(kind, 99, since=start + 5 * sixth)
+            told.append(
+                goal(f"{kind} p99, last sixth / first", f"{last:.1f} / {first:.1f} ms", "1.2", last <= 1.2 * first)
+            )
+        grown = memory[-1] - memory[1]
+        told.append(["memory for each statement since", f"{1e6 * grown / (options.statements * 5 * sixth):.0f} bytes"])
+        told.append(
+            goal("memory since the first sixth", f"{memory[1]:.0f} + {grown:.0f} MB", "5 %", grown <= 0.05 * memory[1])
+        )
+    else:
+        told.append(["memory", f"{memory[0]:.0f} MB, {memory[-1]:.0f} MB at the end"])
+        for kind, most in (("search", 50), ("statement", 100)):
+            found = world.percentile(kind, 99)
+            told.append(goal(f"{kind} p99", f"{found:.1f} ms", f"{most} ms", found <= most))
+    return [*told, refused(world)]
 
 
-async def batches(port: int, y: np.ndarray, options: argparse.Namespace, pid: int) -> None:
+async def batches(port: int, y: np.ndarray, options: argparse.Namespace, server: "Process") -> list[list[str]]:
     """Batches of 64, by two clients, as fast as they are acknowledged."""
     world, clients, n = World(y), [Client(port, k) for k in range(2)], 0
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), server.cpu()
 
     async def tell(client: Client) -> None:
         nonlocal n
-        while time.perf_counter() < begun + options.seconds:
-            due = time.perf_counter()
+        while (due := time.perf_counter()) < begun + options.seconds:
             said = [world.statement(client.name) for _ in range(64)]
             status, told = await client.ask("POST", "/statements/batch", {"statements": said})
-            world.taken["statement"].append(time.perf_counter() - due)
+            world.taken.append((due, "batch", time.perf_counter() - due))
             if status == 201:
                 n, client.seq = n + 64, told["seq"]
             else:
                 world.errors.append((status, told))
 
     await asyncio.gather(*(tell(client) for client in clients))
-    taken = time.perf_counter() - begun
-    line(f"{n / taken:,.0f} durable statements/s", world, pid)
-    while True:
-        health = (await clients[0].ask("GET", "/health"))[1]
-        if health["seq"] >= health["acknowledged"]:
-            break
+    rate = n / (time.perf_counter() - begun)
+    while (health := (await clients[0].ask("GET", "/health"))[1])["seq"] < health["acknowledged"]:
         await asyncio.sleep(0.1)
-    console.print(f"{n / (time.perf_counter() - begun):,.0f} learned/s: the model has heard everything "
-                  f"{time.perf_counter() - begun - taken:.1f} s after the last one")  # fmt: skip
+    taken = time.perf_counter() - begun
+    return [
+        ["batch p50, p99", f"{world.percentile('batch', 50):.0f} ms, {world.percentile('batch', 99):.0f} ms"],
+        ["learned", f"{n / taken:,.0f} statements/s"],
+        ["CPU of the server", f"{1e3 * (server.cpu() - cpu) / n:.2f} ms a statement"],
+        goal("durable", f"{rate:,.0f} statements/s", "1,000", rate >= 1000),
+        refused(world),
+    ]
 
 
-def line(what: str, world: World, pid: int) -> None:
-    """Latencies so far, memory and time of the server, load of the machine."""
-    body = []
-    for kind, taken in world.taken.items():
-        if taken:
-            p50, p99, most = np.percentile(np.array(taken) * 1e3, [50, 99, 100])
-            body.append([kind, f"{len(taken):,}", f"{p50:.1f}", f"{p99:.1f}", f"{most:.0f}"])
-    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-    memory = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 / 1e6
-    table(f"{what}: {len(world.errors)} errors; server {memory:.0f} MB, {seconds:.0f} s of CPU; load average "
-          f"{os.getloadavg()[0]:.1f}", ["", "n", "p50 ms", "p99 ms", "max ms"], body)  # fmt: skip
+def goal(what: str, found: str, asked: str, met: bool) -> list[str]:
+    """A row of the table."""
+    return [what, found, asked, "met" if met else "missed"]
+
+
+def refused(world: World) -> list[str]:
+    """The row of errors, of which some are shown."""
     for error in world.errors[:3]:
         console.print(str(error))
+    return goal("errors", f"{len(world.errors)} of {world.n:,} statements and all searches", "0", not world.errors)
+
+
+class Process:
+    """What the system knows of the server."""
+
+    def __init__(self, pid: int) -> None:
+        self.folder = Path(f"/proc/{pid}")
+
+    def cpu(self) -> float:
+        """Seconds of CPU so far."""
+        found = (self.folder / "stat").read_text().rpartition(")")[2].split()
+        return (int(found[11]) + int(found[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> float:
+        """MB in memory."""
+        return int((self.folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
 
 
 def main(arguments: Sequence[str] = ()) -> None:
     """Run the load."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks serve")
-    for name, kind, value in (
-        ("items", int, 100_000), ("features", int, 128), ("searches", float, 20.0), ("statements", float, 200.0),
-        ("clients", int, 16), ("seconds", float, 60.0), ("every", float, 0.0),
-    ):  # fmt: skip
-        parser.add_argument(f"--{name}", type=kind, default=value)
-    parser.add_argument("--batches", action="store_true")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks serve", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name, kind in (("searches", float), ("statements", float), ("seconds", float)):
+        parser.add_argument(f"--{name}", type=kind)
+    for name, value in (("items", 100_000), ("features", 128), ("clients", 16)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    chosen = parser.add_mutually_exclusive_group()
+    for name in ("batches", "soak"):
+        chosen.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    usual = (5.0, 50.0, 3600.0) if options.soak else (20.0, 200.0, 60.0 if options.batches else 300.0)
+    for name, value in zip(("searches", "statements", "seconds"), usual, strict=True):
+        setattr(options, name, value if getattr(options, name) is None else getattr(options, name))
     X, y = rows(options.items, options.features)
     if options.serve:
         from paloma.serve import Items, serve
@@ -190,5 +240,12 @@ def main(arguments: Sequence[str] = ()) -> None:
             assert server.stdout is not None
             port = int(server.stdout.readline().rpartition(":")[2].partition("/")[0])
             console.print(f"{options.items:,} items taken in and served in {time.perf_counter() - begun:.1f} s")
-            asyncio.run((batches if options.batches else loaded)(port, y, options, server.pid))
-            server.terminate()
+            try:
+                told = asyncio.run((batches if options.batches else paced)(port, y, options, Process(server.pid)))
+            finally:
+                server.terminate()
+    what = (
+        "batches of 64" if options.batches else f"{options.searches:g} searches/s, {options.statements:g} statements/s"
+    )
+    table(f"{options.items:,} x {options.features} items, {what}, {options.seconds:g} s; load average of the machine "
+          f"{os.getloadavg()[0]:.1f}", ["", "found", "goal", ""], [[*row, "", ""][:4] for row in told])  # fmt: skip

@@ -297,6 +297,20 @@ def test_the_metric_as_it_was():
     assert np.array_equal(search.metric_matrix(after=75), search.metric_matrix())
 
 
+def test_preparing_may_be_left_for_later(monkeypatch):
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 0)
+    said, renewed = session(40, user="anna").log, []
+    monkeypatch.setattr("paloma.feedback._near.Near.renew", lambda *given: renewed.append(given))
+    search = FeedbackSearch(X)
+    search.tell_all(said[:20])
+    assert len(renewed) == 1
+    search.tell_all(said[20:], prepare=False)
+    assert len(renewed) == 1
+    search.prepare()
+    search.prepare()
+    assert len(renewed) == 2
+
+
 def test_states_are_kept_the_farther_apart_the_farther_back():
     search = FeedbackSearch(X[:, :2])
     triples = [(k % N, (k + 1) % N, (k + 2) % N) for k in range(3000)]
@@ -304,7 +318,7 @@ def test_states_are_kept_the_farther_apart_the_farther_back():
     numbers = np.array([state.n for state in search._model.kept])
     assert numbers[0] == 0
     assert numbers[-1] == 2944
-    assert len(numbers) <= 30
+    assert len(numbers) <= 20
     gaps, behind = np.diff(numbers), 3000 - numbers[1:]
     assert (gaps <= np.maximum(0.25 * behind, 2 * LONG_PAGE)).all()
 

@@ -2,9 +2,11 @@
 
 import http.client
 import json
+import queue
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from helpers.disk import FailingSystem  # noqa: E402
 from helpers.servers import TOKEN, Servers  # noqa: E402
 from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
+from paloma.feedback._near import Near  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
 
@@ -74,6 +77,26 @@ def test_a_repeated_key_gives_the_first_answer(service):
     assert first == again
     assert service.say(1, **{**body, "relevant": ["digit-0021"]})[0] == 409
     assert service.engine._journal.last == first[1]["seq"]
+
+
+def test_a_batch_of_which_one_statement_is_refused_changes_nothing(service):
+    good, last = {"key": "batch-000001", **MARK}, service.engine._journal.last
+    for bad in ({"key": "batch-000002", **MARK, "item": "nothing"}, {**good, "key": "batch-000003", "relevant": []}):
+        status, _ = service.admin.ask("POST", "/api/v1/statements/batch", {"statements": [good, bad]})
+        assert status in (404, 422)
+    service.engine._journal.append().result()  # whatever was to be written is
+    assert service.engine._journal.last == last
+
+
+def test_a_thread_of_its_own_prepares_searches_of_many_items(service, monkeypatch):
+    threads, renew = queue.SimpleQueue(), Near.renew
+    service.near(after=service.say(0, **MARK)[1]["seq"])
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 0)
+    monkeypatch.setattr(Near, "renew", lambda *given: (renew(*given), threads.put(threading.current_thread().name))[0])
+    for k in (1, 2):
+        service.near(after=service.say(k, **MARK)[1]["seq"])
+        assert threads.get(timeout=60) == "paloma-preparer"
+    assert threads.empty()
 
 
 def test_items_come_and_go(service):

@@ -6,21 +6,25 @@ apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
 
 from helpers.disk import FailingSystem  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
-from paloma.serve._journal import Conflict, Journal, Unsaved  # noqa: E402
+from paloma.serve._journal import Conflict, Journal, New, Unsaved  # noqa: E402
 
 
 def test_journal_keeps_order_keys_and_content(tmp_path):
     journal = Journal(tmp_path / "j.sqlite")
-    entries = [journal.append(f"k{k}", "anna", {"kind": "mark", "n": k}, b"x" * k) for k in range(50)]
-    assert [future.result().seq for future in entries] == list(range(1, 51))
-    again = journal.append("k7", "anna", {"kind": "mark", "n": 7}, b"x" * 7).result()
-    assert again == entries[7].result()
+    entries = [journal.append(New(f"k{k}", "anna", {"kind": "mark", "n": k}, b"x" * k)) for k in range(50)]
+    assert [future.result()[0].seq for future in entries] == list(range(1, 51))
+    (again,) = journal.append(New("k7", "anna", {"kind": "mark", "n": 7}, b"x" * 7)).result()
+    assert again == entries[7].result()[0]
     with pytest.raises(Conflict, match="used before"):
-        journal.append("k7", "anna", {"kind": "mark", "n": 8}, b"x" * 7).result()
+        journal.append(New("k7", "anna", {"kind": "mark", "n": 8}, b"x" * 7)).result()
     journal.close()
     with_more = Journal(tmp_path / "j.sqlite")
     assert [entry.body["n"] for entry in with_more.after(0)] == list(range(50))
-    assert with_more.append("k99", "", {"kind": "mark"}).result().seq == 51
+    together = with_more.append(*(New(f"k{k}", "anna", {"kind": "mark", "n": k}, b"x" * k) for k in (49, 50, 50)))
+    assert [entry.seq for entry in together.result()] == [50, 51, 51]
+    with pytest.raises(Conflict, match="used before"):
+        with_more.append(New("k51", "", {}), New("k51", "", {"another": 1})).result()
+    assert with_more.append(New("k99", "", {"kind": "mark"})).result()[0].seq == 53
     assert [entry.seq for entry in with_more.before(50, 3)] == [49, 48, 47]
     with_more.close()
 
@@ -34,13 +38,13 @@ def disk_fails_at(path, system, at):
     system.left, system.failures = at, 4
     for k in range(200):
         try:
-            kept.append(journal.append(f"key-{k}", "", {"kind": "mark", "n": k}).result().key)
+            kept.append(journal.append(New(f"key-{k}", "", {"kind": "mark", "n": k})).result()[0].key)
         except Unsaved:
             refused += 1
         if refused and len(kept) > 2 and system.left < -system.failures:
             break
     system.left = None
-    kept.append(journal.append("last", "", {"kind": "mark"}).result().key)  # it goes on once the disk does
+    kept.append(journal.append(New("last", "", {"kind": "mark"})).result()[0].key)  # it goes on once the disk does
     journal.close()
     again = Journal(path)
     found = [entry.key for entry in again.after(0)]

@@ -150,8 +150,8 @@ def test_a_disk_that_refuses_snapshots_costs_nothing_else(tmp_path, some, monkey
     monkeypatch.setattr(_snapshots, "save", refuse)
     service = Service(tmp_path / "s", some)
     talk(service, 0, 90)
-    assert service.engine._snapshots.failed >= 2
     before = bits(service)
     service.close()
+    assert service.engine._snapshots.failed >= 2
     assert files(tmp_path / "s") == []
     assert same(reopened(tmp_path / "s")[0], before)

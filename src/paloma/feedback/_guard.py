@@ -4,7 +4,7 @@ Each statement is judged before it is learned: the share of its triplets that a 
 growing strength, from 0, no feedback, over 1/2, the start from statistics, to 1, all that was learned.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,30 +27,41 @@ DOUBT = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Scores of statements at each strength, (n, len(STRENGTHS)), and who made them: `names[codes]`, "" for nobody."""
+    """Who made the statements that were judged, "" for nobody, and pages of scores and of numbers among `names`.
 
-    scores: Array = field(default_factory=lambda: np.empty((0, len(STRENGTHS))))
+    Pages are never changed: that of one state belongs to all later ones too.
+    """
+
     names: tuple[str, ...] = ()
-    codes: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    pages: tuple[tuple[Array, Array], ...] = ()
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return sum(len(codes) for _, codes in self.pages)
+
+    @property
+    def scores(self) -> Array:
+        """Share of each statement that is ranked right at each strength, (n, len(STRENGTHS))."""
+        return np.concatenate([np.empty((0, len(STRENGTHS))), *(scores for scores, _ in self.pages)])
+
+    @property
+    def codes(self) -> Array:
+        """Number among `names` of who made each statement, (n,)."""
+        return np.concatenate([np.empty(0, np.int64), *(codes for _, codes in self.pages)])
 
     def extended(self, scores: Array, users: list[str]) -> "Judged":
         names = (*self.names, *(user for user in dict.fromkeys(users) if user not in self.names))
-        codes = {name: code for code, name in enumerate(names)}
-        added = np.array([codes[user] for user in users], np.int64)
-        return Judged(np.concatenate([self.scores, scores]), names, np.concatenate([self.codes, added]))
+        known = {name: code for code, name in enumerate(names)}
+        return Judged(names, (*self.pages, (scores, np.array([known[user] for user in users], np.int64))))
 
     def distrusted(self, before: frozenset[str] = frozenset()) -> frozenset[str]:
         """Speakers whose statements contradict rows and other speakers; those who did `before` until they agree."""
-        agreement = self.scores[:, -1] - 0.5
-        n = np.bincount(self.codes, minlength=len(self.names))
+        agreement, codes = self.scores[:, -1] - 0.5, self.codes
+        n = np.bincount(codes, minlength=len(self.names))
         many = np.flatnonzero(n >= LEAST)
-        mean = np.bincount(self.codes, agreement, len(self.names))[many] / n[many]
+        mean = np.bincount(codes, agreement, len(self.names))[many] / n[many]
         suspects = many[mean < 0]
         return frozenset(self.names[code] for code in suspects
-                         if self.names[code] in before or _against(agreement[self.codes == code]))  # fmt: skip
+                         if self.names[code] in before or _against(agreement[codes == code]))  # fmt: skip
 
     def believed(self, distrusted: frozenset[str]) -> Array:
         """Recent scores of all others."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -38,8 +37,8 @@ PAGE, LONG_PAGE = 32, 128
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
 # Who speaks if nobody in particular does.
 NOBODY = ""
-# Of two states that are kept, the older one is no farther from the newer than this share of what was said after that.
-THINNING = 0.25
+# States that are kept at most, for undoing.
+KEPT_STATES = 20
 # Lessons that are kept; others are drawn from their statements again.
 KEPT_LESSONS = 16_384
 
@@ -122,8 +121,8 @@ class FeedbackState:
             learned = Metrics(shared, dict(zip(users, own, strict=False)))
         if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        distrusted = frozenset(map(str, state["distrusted"]))
-        return cls(n, root, lam, learned, Judged(scores, names, codes), strength, distrusted)
+        judged, distrusted = Judged(names, ((scores, codes),) if len(codes) else ()), map(str, state["distrusted"])
+        return cls(n, root, lam, learned, judged, strength, frozenset(distrusted))
 
 
 class Model:
@@ -295,9 +294,13 @@ def _name(lesson: Lesson) -> str:
 
 
 def _thinned(states: Sequence[FeedbackState], n: int) -> list[FeedbackState]:
-    """States to keep after n statements: the farther back, the farther apart."""
-    kept = [states[0]]
-    for state, newer in pairwise(states[1:]):
-        if newer.n - kept[-1].n > THINNING * (n - newer.n):
-            kept.append(state)
-    return [*kept, *states[1:][-1:]]
+    """States to keep beside that of n statements: the farther back, the farther apart, and never more of them.
+
+    Each time that one goes whose absence costs least: the statements that are heard again for want of it, for each
+    statement that came after.
+    """
+    kept = list(states)
+    while len(kept) >= KEPT_STATES:
+        costs = [(newer.n - older.n) / (n - newer.n) for older, newer in zip(kept, kept[2:], strict=False)]
+        del kept[1 + int(np.argmin(costs))]
+    return kept

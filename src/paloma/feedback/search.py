@@ -110,7 +110,7 @@ class FeedbackSearch:
         self._next = 0
         self._near, self._prepared = Near(self._rows.X), self._model.base
         self._forms: tuple[FeedbackState, dict[str | None, Form]] = (self._model.live, {})
-        self._lock = threading.RLock()
+        self._lock, self._preparing = threading.RLock(), threading.Lock()
 
     def __repr__(self) -> str:
         return f"FeedbackSearch of {len(self):,} items after {len(self._log):,} statements"
@@ -160,7 +160,7 @@ class FeedbackSearch:
         with self._lock:
             fresh = self._model.after(0)
             self._model = fresh.resumed(state or fresh.base, said)
-            self._renew()
+            self.prepare()
             self._known = known
             self._next = max((each + 1 for each in known if isinstance(each, int)), default=0)
 
@@ -170,10 +170,10 @@ class FeedbackSearch:
         """Learn a statement, or a dict of one, and return its id. One that was heard already changes nothing."""
         return self.tell_all([statement])[0]
 
-    def tell_all(self, statements: Sequence[Statement | Mapping[str, Any]]) -> list[Item]:
+    def tell_all(self, statements: Sequence[Statement | Mapping[str, Any]], *, prepare: bool = True) -> list[Item]:
         """Learn statements in order: the same as telling one after the other, to the bit, but faster.
 
-        Either all of them are learned, or, if one is refused, none.
+        Either all of them are learned, or, if one is refused, none. prepare : see the method of that name.
         """
         said = [each if isinstance(each, Statement) else Statement.from_dict(each) for each in statements]
         with self._lock:
@@ -185,7 +185,8 @@ class FeedbackSearch:
             for each in new.values():
                 self._rows.check(each)
             self._model.hear(list(new.values()))
-            self._renew()
+            if prepare:
+                self.prepare()
             self._known |= new
             self._next = max([self._next, *(each + 1 for each in new if isinstance(each, int))])
             return [each.id for each in said]
@@ -249,7 +250,7 @@ class FeedbackSearch:
             ids = [self._log[k].id for k in gone]
             if gone:
                 self._model = self._model.without(gone)
-                self._renew()
+                self.prepare()
             return [self._known.pop(id).id for id in ids]
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -293,10 +294,12 @@ class FeedbackSearch:
             kept[name] = model.form(user, None if feedback else 0.0)
         return kept[name]
 
-    def _renew(self) -> None:
-        if not self._near.few and self._prepared is not self._model.base:
-            self._prepared = self._model.base
-            self._near.renew(self._model.page_form())
+    def prepare(self) -> None:
+        """Make candidates of many items those of the last full page; saying does so, unless another thread is to."""
+        with self._preparing:
+            if not self._near.few and self._prepared is not self._model.base:
+                self._prepared = self._model.base
+                self._near.renew(self._model.page_form())
 
     def _place(self, query: Any) -> int | None:
         """Number of the item that the query is; None if it is a row."""

@@ -50,10 +50,10 @@ def application(engine: Engine, keys: Keys, *, metrics: bool = False) -> FastAPI
     """The application without its outer layer (see `_safety.Safety`)."""
     app = FastAPI(title="paloma", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
     _errors(app)
-    _page(app, keys)
+    _saying(app, engine)  # routes are tried in this order: the busiest ones first
     _reading(app, engine)
-    _saying(app, engine)
     _keeping(app, engine, metrics)
+    _page(app, keys)
     return app
 
 

@@ -21,12 +21,13 @@ from ..exceptions import ServiceError
 from ..feedback import FeedbackSearch
 from . import _forms as form
 from ._items import Items
-from ._journal import Entry, Journal
+from ._journal import Entry, Journal, New
 from ._said import in_words
 from ._served import Served, Unknown
 from ._snapshots import Snapshots
 
 _AT_ONCE = 1024  # entries that are learned together
+_REST = 4.0  # times what preparing searches took that nothing is prepared: a fifth of a core at most
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 
@@ -49,8 +50,11 @@ class Engine:
         self._since = time.time()
         self._counts = {"searches": 0, "statements": 0, "refused_writes": 0}
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._learned, self._closing = threading.Event(), threading.Event()
         self._learner = threading.Thread(target=self._learn, name="paloma-learner", daemon=True)
+        self._preparer = threading.Thread(target=self._prepare, name="paloma-preparer", daemon=True)
         self._learner.start()
+        self._preparer.start()
 
     @property
     def seq(self) -> int:
@@ -63,7 +67,10 @@ class Engine:
             self._ends = True
             self._changed.notify_all()
         self._learner.join()
-        self._snapshots.write(self._served)
+        self._closing.set()
+        self._learned.set()
+        self._preparer.join()
+        self._snapshots.close(self._served)
         self._journal.close()
         self._lock_file.close()
 
@@ -75,12 +82,11 @@ class Engine:
 
     async def state_all(self, said: Sequence[form.Statement]) -> dict[str, Any]:
         """Acknowledge several statements, which share a commit."""
-        waiting = [self._stated(each) for each in said]
-        entries = [await self._saved_entry(each) for each in waiting]
+        entries = await self._saved(self._journal.append(*map(self._stated, said)))
         return {"seq": max(entry.seq for entry in entries), "statements": [entry.seq for entry in entries]}
 
-    def _stated(self, said: form.Statement) -> "Future[Entry]":
-        return self._journal.append(said.key, said.user, self._served.sound(form.plain(said), said.user))
+    def _stated(self, said: form.Statement) -> New:
+        return New(said.key, said.user, self._served.sound(form.plain(said), said.user))
 
     async def undo(self, asked: form.Undo) -> dict[str, Any]:
         """Acknowledge that statements are taken back."""
@@ -88,40 +94,40 @@ class Engine:
         if not body:
             raise ValueError("Say what to take back: statement, of_user, since or until.")
         items = self._served.items_of(body)
-        told = await self._tell(self._journal.append(asked.key, asked.user, {"kind": "undo", **body}))
+        told = await self._tell(New(asked.key, asked.user, {"kind": "undo", **body}))
         return {**told, "items": items}
 
     async def rollback(self, act: form.Rollback) -> dict[str, Any]:
         """Take back everything after a statement."""
-        return await self._tell(self._journal.append(act.key, "", {"kind": "undo", "after": act.seq}))
+        return await self._tell(New(act.key, "", {"kind": "undo", "after": act.seq}))
 
     async def add(self, new: form.Items) -> dict[str, Any]:
         """Acknowledge new items."""
         rows, told = self._served.rows_of(new.items)
-        return await self._tell(self._journal.append(new.key, "", {"kind": "add", "items": told}, rows))
+        return await self._tell(New(new.key, "", {"kind": "add", "items": told}, rows))
 
     async def remove(self, gone: form.Removal) -> dict[str, Any]:
         """Acknowledge that items are gone."""
         for id in gone.ids:
             self._known(id)
-        return await self._tell(self._journal.append(gone.key, "", {"kind": "remove", "ids": gone.ids}))
+        return await self._tell(New(gone.key, "", {"kind": "remove", "ids": gone.ids}))
 
-    async def _tell(self, waiting: "Future[Entry]") -> dict[str, Any]:
-        entry = await self._saved_entry(waiting)
+    async def _tell(self, new: New) -> dict[str, Any]:
+        entry = (await self._saved(self._journal.append(new)))[0]
         return {"seq": entry.seq, "at": entry.at}
 
-    async def _saved_entry(self, waiting: "Future[Entry]") -> Entry:
+    async def _saved(self, waiting: "Future[list[Entry]]") -> list[Entry]:
         try:
-            entry = await asyncio.wrap_future(waiting)
+            entries = await asyncio.wrap_future(waiting)
         except RuntimeError:
             self.writable = False
             self._counts["refused_writes"] += 1
             raise
         self.writable = True
-        self._counts["statements"] += 1
+        self._counts["statements"] += len(entries)
         with self._changed:
             self._changed.notify_all()
-        return entry
+        return entries
 
     async def heard(self, after: int) -> None:
         """Wait until the model has heard an entry."""
@@ -149,10 +155,20 @@ class Engine:
                     self._served.note(entries)
                     heard = self._served.learn()
                     self._wake()
+                    self._learned.set()
                     self._snapshots.heard(heard, self._served)
         except BaseException:
             self.learning = False  # searches go on with what was learned; a restart replays the journal
             raise
+
+    def _prepare(self) -> None:
+        """Keep searches prepared, in a thread of its own: with many items it takes longer than anybody should wait."""
+        while not self._closing.is_set():
+            self._learned.wait()
+            self._learned.clear()
+            begun = time.monotonic()
+            self._served.prepare()
+            self._closing.wait(_REST * (time.monotonic() - begun))
 
     def _awaited(self) -> bool:
         """Wait until there is something to learn; False once everything is learned and the service ends."""
@@ -174,7 +190,7 @@ class Engine:
         if self._journal.last == 0 and items is not None:
             for rows, told in items.parts():
                 key = f"import-{told[0]['id']}"
-                self._journal.append(key, "", {"kind": "add", "items": told}, rows).result()
+                self._journal.append(New(key, "", {"kind": "add", "items": told}, rows)).result()
         last = 0
         while entries := list(self._journal.after(last, limit=_AT_ONCE)):
             served.note(entries)
@@ -231,18 +247,16 @@ class Engine:
 
     def history(self, cursor: str, limit: int, user: str) -> dict[str, Any]:
         """Statements, newest first; items that came and went are not statements."""
-        seq, found = _place(cursor) or 2**62, list[Entry]()
-        while len(found) < limit and (entries := self._journal.before(seq, limit)):
+        seq, lines = _place(cursor) or 2**62, list[dict[str, Any]]()
+        while len(lines) < limit and (entries := self._journal.before(seq, limit)):
             for entry in entries:
-                seq = entry.seq
-                if entry.body["kind"] not in ("add", "remove") and (not user or entry.user == user):
-                    found.append(entry)
-                if len(found) == limit:
+                seq, body = entry.seq, entry.body
+                if body["kind"] not in ("add", "remove") and (not user or entry.user == user):
+                    lines.append({"seq": seq, "user": entry.user, "at": entry.at, "kind": body["kind"],
+                                  "text": in_words(body), "undone": self._served.undone(seq)})  # fmt: skip
+                if len(lines) == limit:
                     break
-        lines = [{"seq": entry.seq, "user": entry.user, "at": entry.at, "kind": entry.body["kind"],
-                  "text": in_words(entry.body), "undone": self._served.undone(entry.seq)}
-                 for entry in found]  # fmt: skip
-        return {"seq": self.seq, "statements": lines, "next": _cursor(seq) if len(found) == limit else None}
+        return {"seq": self.seq, "statements": lines, "next": _cursor(seq) if len(lines) == limit else None}
 
     def picture(self, id: str) -> tuple[bytes, str]:
         """An item's picture and its type."""

@@ -4,6 +4,7 @@ One SQLite file, one writer thread. Entries that wait are committed together, so
 the disk. An entry is never changed; undoing is an entry of its own. What a service knows is a function of its journal.
 """
 
+import itertools
 import json
 import queue
 import threading
@@ -30,15 +31,31 @@ _TABLES = """
 
 
 @dataclass(frozen=True)
+class New:
+    """An entry that is to be: what is said, by whom; `rows` are vectors that come along, as bytes."""
+
+    key: str
+    user: str
+    body: dict[str, Any]
+    rows: bytes | None = None
+
+
+@dataclass(frozen=True)
 class Entry:
-    """One acknowledged entry: what was said, by whom, when; `rows` are vectors that came along, as bytes."""
+    """One acknowledged entry: who said it, when, and what, as JSON."""
 
     seq: int
     key: str
     user: str
     at: float
-    body: dict[str, Any]
+    text: str
     rows: bytes | None = None
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What was said."""
+        found: dict[str, Any] = json.loads(self.text)
+        return found
 
 
 class Conflict(ValueError):
@@ -67,9 +84,14 @@ class Journal:
         self._writer = threading.Thread(target=self._write, name="paloma-journal", daemon=True)
         self._writer.start()
 
-    def append(self, key: str, user: str, body: dict[str, Any], rows: bytes | None = None) -> "Future[Entry]":
-        """Queue an entry. The future holds the entry as first acknowledged, or raises Conflict or Unsaved."""
-        waiting = _Waiting(key, user, json.dumps(body, sort_keys=True, allow_nan=False), rows, Future())
+    def append(self, *entries: New) -> "Future[list[Entry]]":
+        """Queue entries, which share a commit. The future holds them as first acknowledged.
+
+        It raises Unsaved if none of them is on disk, and Conflict if one is not, because of its key.
+        """
+        rows = [(each.key, each.user, json.dumps(each.body, sort_keys=True, allow_nan=False), each.rows)
+                for each in entries]  # fmt: skip
+        waiting = _Waiting(rows, Future())
         self._waiting.put(waiting)
         return waiting.done
 
@@ -81,7 +103,7 @@ class Journal:
                 "SELECT seq, key, user, at, body, rows FROM entry WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
                 (seq, most, limit),
             ).fetchall()
-        return map(_entry, found)
+        return itertools.starmap(Entry, found)
 
     def before(self, seq: int, limit: int) -> list[Entry]:
         """The last acknowledged entries of lower numbers, newest first."""
@@ -89,7 +111,7 @@ class Journal:
             found = self._reader.execute(
                 "SELECT seq, key, user, at, body, NULL FROM entry WHERE seq < ? ORDER BY seq DESC LIMIT ?", (seq, limit)
             ).fetchall()
-        return [_entry(row) for row in found]
+        return list(itertools.starmap(Entry, found))
 
     def close(self) -> None:
         """Write what waits, then close the file."""
@@ -110,7 +132,7 @@ class Journal:
         connection: apsw.Connection | None = None
         while (first := self._waiting.get()) is not None:
             batch, ends = [first], False
-            while len(batch) < _BATCH and not self._waiting.empty():
+            while sum(len(each.rows) for each in batch) < _BATCH and not self._waiting.empty():
                 more = self._waiting.get()
                 if more is None:
                     ends = True
@@ -132,45 +154,40 @@ class Journal:
 
     def _commit(self, connection: apsw.Connection, batch: "Sequence[_Waiting]") -> None:
         """Insert a batch and commit it; futures are resolved afterwards, in order."""
-        results: list[Entry | Conflict] = []
+        results: list[list[Entry | Conflict]] = []
         seq, now = self.last, time.time()
         connection.execute("BEGIN IMMEDIATE")
         try:
             for waiting in batch:
-                row = connection.execute(
-                    "SELECT seq, key, user, at, body, rows FROM entry WHERE key = ?", (waiting.key,)
-                ).fetchone()
-                if row is None:
-                    seq += 1
-                    row = (seq, waiting.key, waiting.user, now, waiting.body, waiting.rows)
-                    connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", row)
-                same = (row[2], row[4], row[5]) == (waiting.user, waiting.body, waiting.rows)
-                results.append(_entry(row) if same else _conflict(waiting.key, row[0]))
+                results.append([])
+                for key, user, body, rows in waiting.rows:
+                    row = connection.execute(
+                        "SELECT seq, key, user, at, body, rows FROM entry WHERE key = ?", (key,)
+                    ).fetchone()
+                    if row is None:
+                        seq += 1
+                        row = (seq, key, user, now, body, rows)
+                        connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", row)
+                    same = (row[2], row[4], row[5]) == (user, body, rows)
+                    results[-1].append(Entry(*row) if same else _conflict(key, row[0]))
             connection.execute("COMMIT")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
         self.last = seq
-        for waiting, result in zip(batch, results, strict=True):
-            if isinstance(result, Entry):
-                waiting.done.set_result(result)
+        for waiting, found in zip(batch, results, strict=True):
+            refused = [each for each in found if isinstance(each, Conflict)]
+            if refused:
+                waiting.done.set_exception(refused[0])
             else:
-                waiting.done.set_exception(result)
+                waiting.done.set_result([each for each in found if isinstance(each, Entry)])
 
 
 @dataclass(frozen=True)
 class _Waiting:
-    key: str
-    user: str
-    body: str
-    rows: bytes | None
-    done: "Future[Entry]"
-
-
-def _entry(row: Any) -> Entry:
-    seq, key, user, at, body, rows = row
-    return Entry(seq, key, user, at, json.loads(body), rows)
+    rows: list[tuple[str, str, str, bytes | None]]
+    done: "Future[list[Entry]]"
 
 
 def _last(connection: apsw.Connection) -> int:

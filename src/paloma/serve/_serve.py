@@ -1,8 +1,10 @@
 """Starting a service, and asking it one thing without starting it."""
 
 import asyncio
+import gc
 import ipaddress
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from .._optional import optional
 from ..exceptions import ServiceError
 from ._items import Items
 
+# Seconds for which one thread may keep others from running Python: requests must not wait long for learning.
+_TURN = 0.0005
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -39,6 +43,10 @@ def serve(
     """
     app, engine, keys = _built(folder, items, host, hosts, tokens, metrics)
     uvicorn = optional("uvicorn", "serve")
+    turn = sys.getswitchinterval()
+    sys.setswitchinterval(_TURN)
+    gc.collect()
+    gc.freeze()  # items stay: with many of them, looking through all for garbage stops everything for too long
     try:
         listening = _listening(host, port)
         server = uvicorn.Server(
@@ -49,6 +57,8 @@ def serve(
         ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
         asyncio.run(server.serve(sockets=[listening]))
     finally:
+        gc.unfreeze()
+        sys.setswitchinterval(turn)
         engine.close()
 
 

@@ -51,18 +51,18 @@ class Served:
         """Write down what entries say; `learn` makes the search follow."""
         with self._lock:
             for entry in entries:
-                kind = entry.body["kind"]
-                if kind == "add":
-                    self.items.add(entry.body["items"], entry.rows or b"")
-                elif kind == "remove":
-                    self.items.remove(entry.body["ids"])
-                elif kind == "undo":
-                    for seq in self._meant(entry.body):
+                body = entry.body
+                if body["kind"] == "add":
+                    self.items.add(body["items"], entry.rows or b"")
+                elif body["kind"] == "remove":
+                    self.items.remove(body["ids"])
+                elif body["kind"] == "undo":
+                    for seq in self._meant(body):
                         del self._log[seq]
                         self._undone.add(seq)
                         self._lost.append(seq)
                 else:
-                    said = _said.statement(entry.seq, entry.body, entry.user, entry.at)
+                    said = _said.statement(entry.seq, body, entry.user, entry.at)
                     self._log[entry.seq] = said
                     self._new.append(said)
                     self._users.add(entry.user)
@@ -88,12 +88,17 @@ class Served:
             if gone := [seq for seq in lost if seq not in late]:
                 heard = len(search.log)
                 search.undo(gone)
-            heard += len(search.tell_all([said for said in new if said.id not in lost]))
+            heard += len(search.tell_all([said for said in new if said.id not in lost], prepare=False))
         with self._lock:
             if search is not None and fresh:
                 self.items.share(search.X)
             self._search, self.seq = search, noted
         return heard
+
+    def prepare(self) -> None:
+        """Let searches begin from what was learned last; any thread may, and none has to wait for it."""
+        if self._search is not None:
+            self._search.prepare()
 
     def _meant(self, body: dict[str, Any]) -> list[int]:
         """Numbers of the statements that an undo means."""

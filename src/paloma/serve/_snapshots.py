@@ -6,6 +6,7 @@ bit. One that is damaged, or of something else, is passed over.
 """
 
 import json
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -50,6 +51,8 @@ class Snapshots:
         self._folder = folder
         self._heard = 0
         self.failed = 0
+        self._writer = ThreadPoolExecutor(1, "paloma-snapshots")
+        self._written: Future[Any] = self._writer.submit(int)
         folder.mkdir(exist_ok=True)
         for rest in folder.glob(".*.tmp"):  # a kill while it was written
             rest.unlink()
@@ -68,20 +71,30 @@ class Snapshots:
         return None
 
     def heard(self, n: int, served: Served) -> None:
-        """So many statements more were heard: write a snapshot if it is time. A disk that refuses costs time alone."""
+        """So many statements more were heard: write a snapshot if it is time, unless one is being written."""
         self._heard += n
-        if self._heard >= EVERY:
+        if self._heard >= EVERY and self._written.done():
             self.write(served)
 
     def write(self, served: Served) -> None:
-        """Write a snapshot of all full pages, unless nothing was heard since the last one."""
+        """Write a snapshot of all full pages, unless nothing was heard since the last one; learning goes on."""
+        self._written.result()
         learned = served.learned
         if learned is None or not self._heard:
             return
         self._heard = 0
-        n_items, seqs, state = learned
+        self._written = self._writer.submit(self._write, served.seq, *learned)
+
+    def close(self, served: Served) -> None:
+        """Write the last one, and wait for it."""
+        self.write(served)
+        self._writer.shutdown()
+        self._written.result()
+
+    def _write(self, seq: int, n_items: int, seqs: list[int], state: FeedbackState) -> None:
+        """A disk that refuses costs a restart time, and nothing else."""
         try:
-            save(ServiceSnapshot(n_items, seqs, state, _maker()), self._folder / f"{served.seq:016d}.paloma")
+            save(ServiceSnapshot(n_items, seqs, state, _maker()), self._folder / f"{seq:016d}.paloma")
             for old in self._files()[KEPT:]:
                 old.unlink()
         except OSError:
