@@ -66,6 +66,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return components.T @ components
 
     @property
+    @following
     @alone
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
@@ -84,7 +85,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     def get_metric(self) -> Callable[..., float]:
         """f(u, v, squared=False) under the shared part; picklable."""
-        return SharedMetric(self.components_)
+        return SharedMetric(self._reader().metric.components())
 
     @property
     @alone
@@ -206,6 +207,7 @@ class DiagonalODML(DistanceLearner):
         return parse(self, DISTANCE, per_class(self.lam), Diagonal(self.init))
 
     @property
+    @following
     @alone
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
