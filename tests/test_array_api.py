@@ -252,6 +252,28 @@ def test_scikit_learn_moves_estimators():
     assert isinstance(model.metric_.shared_, ARRAY)
 
 
+def test_arrays_that_numpy_cannot_read_are_refused():
+    class Odd:
+        dtype, device, shape = "bfloat16", "moon:0", X.shape
+
+        def __array_namespace__(self):
+            return strict
+
+        def __dlpack__(self, **_):
+            raise BufferError("not from here")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    model = LODML(random_state=0).fit(X, Y)
+    before = model.shared_
+    with pytest.raises(TypeError, match=r"LODML takes arrays .*bfloat16 on moon:0 \(not from here\). Pass float32"):
+        model.partial_fit(Odd(), Y)
+    np.testing.assert_array_equal(model.shared_, before)
+    with pytest.raises(ValueError, match="Complex"):
+        model.partial_fit(given(X.astype(complex)), Y)
+
+
 CODE = """
 import sys
 import numpy as np

@@ -91,7 +91,13 @@ def array_of(who: str, value: Any) -> Array:
     Tensors that NumPy or a learner could only take by a silent conversion are refused.
     """
     if not is_tensor(value):
-        return np.from_dlpack(value, device="cpu")
+        try:
+            return np.from_dlpack(value, device="cpu")
+        except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+            raise TypeError(
+                f"{who} takes arrays that NumPy can read, got one of {type(value).__module__} with dtype {value.dtype} "
+                f"on {value.device} ({error}). Pass float32 or float64 on the host, or a NumPy array."
+            ) from None
     if value.requires_grad:
         raise ValueError(f"{who}: a tensor requires grad, and learning here is not differentiated; pass x.detach().")
     if value.dtype in (torch.float16, torch.bfloat16):

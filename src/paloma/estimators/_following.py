@@ -97,7 +97,7 @@ def _put_home(estimator: Any, home: Any) -> None:
 
 def _is_rows(value: Any) -> bool:
     """Whether an answer may follow this argument; a label or a number is none that it may."""
-    return bool(getattr(value, "ndim", isinstance(value, list | tuple)))
+    return bool(getattr(value, "shape", isinstance(value, list | tuple)))
 
 
 def _refuse_others(call: str, lead: Any, home: Any) -> None:

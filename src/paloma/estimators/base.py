@@ -312,7 +312,7 @@ class Learner(BaseEstimator):
         group : instead of y, whose metric to use if the learner learned with `groups`.
         """
         reader = self._reader()
-        return reader.scores(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
+        return reader.scores(reader.pair_values(pairs, check.of_group(y, group, np.shape(pairs)[0]), X))
 
     @following
     @alone
@@ -343,7 +343,7 @@ class Learner(BaseEstimator):
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items, or all are read for a group."""
         reader = self._reader()
         rows = reader.rows(X)
-        codes = reader.candidates(rows, of_group(y, group, rows.shape[0]))
+        codes = reader.candidates(rows, check.of_group(y, group, rows.shape[0]))
         with jobs(self.n_jobs):
             return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
@@ -550,7 +550,6 @@ class Learner(BaseEstimator):
         return self._model.drift.long_run(self._model.labels.order)
 
     @property
-    @following
     @alone
     def drift_(self) -> Array:
         """(n_classes,) recent_loss_ / long_run_loss_: about 1 on a stationary stream, larger if a class has changed."""
@@ -594,15 +593,6 @@ def _differ(one: Any, two: Any) -> bool:
 
 def _brief(value: Any) -> str:
     return reprlib.repr(" ".join(repr(value).split()))[1:-1]
-
-
-def of_group(y: Any, group: Any, n: int) -> Any:
-    """Classes of n candidates: y, or this group for all of them."""
-    if group is None:
-        return y
-    if y is not None:
-        raise ValueError("Pass either y or group: a metric belongs to a class or to a group, not to both.")
-    return np.full(n, group)
 
 
 def _refuse_sparse(vectors: Any) -> None:
