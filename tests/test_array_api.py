@@ -179,6 +179,8 @@ def test_the_classifier_and_its_metric_follow():
     for left, right in zip(one.kneighbors(), other.kneighbors(), strict=True):
         np.testing.assert_array_equal(left, plain(right))
     assert isinstance(other.metric_.shared_, ARRAY)
+    other.rows_[0, 0] = 99.0
+    assert np.array_equal(plain(other.rows_), X)
     assert one.neighbor_scores(X, Y) == other.neighbor_scores(given(X), given(Y))
     one.partial_fit(X + 0.1, Y, classes=[0, 1, 2, 3])
     other.partial_fit(given(X + 0.1), given(Y), classes=given(np.arange(4)))

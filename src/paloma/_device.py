@@ -113,7 +113,7 @@ def like(value: Any, model: Any) -> Any:
         return tuple(like(one, model) for one in value)
     if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
         return value
-    value = np.ascontiguousarray(value)
+    value = np.ascontiguousarray(value) if value.flags.writeable else value.copy()  # no library but NumPy protects it
     if is_tensor(model):
         return torch.as_tensor(value, device=model.device)
     xp = model.__array_namespace__()
