@@ -5,7 +5,9 @@ import os
 import pickle
 import subprocess
 import sys
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -252,6 +254,31 @@ def test_scikit_learn_moves_estimators():
         np.testing.assert_array_equal(plain(getattr(back, ask)(given(X))), wanted)
     assert isinstance(to_numpy(model.metric_).shared_, np.ndarray)
     assert isinstance(model.metric_.shared_, ARRAY)
+
+
+@pytest.mark.usefixtures("dispatch")
+def test_arrays_of_cupy_are_followed(monkeypatch):
+    """By a stand-in with what is used of CuPy, whose arrays do not name their namespace and do not become NumPy's."""
+
+    class Stub:
+        device = nullcontext()
+
+        def __init__(self, array):
+            self.array, self.shape = array, array.shape
+
+        def __array__(self, *_, **__):
+            raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+        def get(self):
+            return self.array
+
+    Stub.__module__ = "cupy"
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=Stub))
+    model, twin = (MetricKNeighborsClassifier().fit(rows, Y) for rows in (Stub(X), X))
+    np.testing.assert_array_equal(model.predict(Stub(X)).get(), twin.predict(X))
+    np.testing.assert_array_equal(model.metric_.shared_.get(), twin.metric_.shared_)
+    with pytest.raises(ValueError, match=r"got numpy\.ndarray"):
+        model.predict(X)
 
 
 def test_arrays_that_numpy_cannot_read_are_refused():

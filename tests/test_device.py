@@ -271,6 +271,16 @@ def test_tensors_on_a_gpu_are_followed():
     assert np.array_equal(voters.metric_.shared_, LODML(random_state=0, device="cuda").fit(X, y).shared_)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_learner_of_the_cpu_reads_tensors_of_a_gpu():
+    X, y = load_iris(return_X_y=True)
+    rows = torch.tensor(X, device="cuda")
+    one, other = SLMOML(random_state=0).fit(X, y), SLMOML(random_state=0).fit(rows, y).partial_fit(rows, y)
+    one.partial_fit(X, y)
+    assert other.transform(rows).device.type == "cuda"
+    assert np.array_equal(one.transform(X), other.transform(rows).cpu().numpy())
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_under_dispatch_what_was_learned_follows_too(device, monkeypatch):
     X, y = load_iris(return_X_y=True)

@@ -1,5 +1,6 @@
 """Torch, if it is installed: the one place that imports it; and the way between other libraries' arrays and NumPy's."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -80,9 +81,16 @@ def is_tensor(value: Any) -> bool:
 def is_foreign(value: Any) -> bool:
     """Whether this is an array of another library than NumPy: a tensor, or one of the array API standard."""
     kind = type(value)
-    if kind is np.ndarray or value is None:
+    if kind is np.ndarray or kind.__module__ == "builtins":
         return False
-    return is_tensor(value) or (hasattr(kind, "__array_namespace__") and not isinstance(value, np.ndarray | np.generic))
+    if hasattr(kind, "__array_namespace__"):
+        return not isinstance(value, np.ndarray | np.generic)
+    return is_tensor(value) or _is_cupy(value)
+
+
+def _is_cupy(value: Any) -> bool:
+    """Whether this is an array of CuPy, which does not name its namespace."""
+    return type(value).__module__.partition(".")[0] == "cupy" and hasattr(value, "get")
 
 
 def array_of(who: str, value: Any) -> Array:
@@ -90,6 +98,8 @@ def array_of(who: str, value: Any) -> Array:
 
     Tensors that NumPy or a learner could only take by a silent conversion are refused.
     """
+    if _is_cupy(value):
+        return value.get()
     if not is_tensor(value):
         try:
             return np.from_dlpack(value, device="cpu")
@@ -116,6 +126,9 @@ def like(value: Any, model: Any) -> Any:
     value = np.ascontiguousarray(value) if value.flags.writeable else value.copy()  # no library but NumPy protects it
     if is_tensor(model):
         return torch.as_tensor(value, device=model.device)
+    if _is_cupy(model):
+        with model.device:
+            return sys.modules["cupy"].asarray(value)
     xp = model.__array_namespace__()
     if value.dtype.name not in xp.__array_namespace_info__().dtypes(device=model.device):
         value = value.astype(f"{value.dtype.kind}4")

@@ -118,7 +118,7 @@ def _meet(learner: Any, who: str, devices: list[Any], begins: bool) -> None:
     if begins or not hasattr(learner, "_model"):
         learner._followed = gpus[0] if gpus and learner.device is None else None
         return
-    home = str(learner._model.space.device or "the CPU")
+    home = str(learner._model.space.device or vars(learner).get("_followed") or "the CPU")
     if gpus and gpus[0].partition(":")[0] != home and gpus[0] != home:
         raise ValueError(
             f"{who}: a tensor is on {gpus[0]}, but the model is on {home}. Move one of them: x.cpu(), or "
