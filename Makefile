@@ -45,6 +45,7 @@ test-browser: $(VENV)/.browser
 # On a machine with a GPU whose `python3` has torch with CUDA and paloma's other dependencies; no .venv is made.
 test-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_device.py
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_common.py -k array_api
 	PYTHONPATH=src $(PYTHON) -m benchmarks gpu --million
 
 # With the lowest versions that pyproject.toml allows, in an environment of its own; needs Python 3.11.

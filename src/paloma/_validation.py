@@ -153,6 +153,15 @@ def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Arr
     return labels
 
 
+def of_group(y: Any, group: Any, n: int) -> Any:
+    """Classes of n candidates: y, or this group for all of them."""
+    if group is None:
+        return y
+    if y is not None:
+        raise ValueError("Pass either y or group: a metric belongs to a class or to a group, not to both.")
+    return np.full(n, group)
+
+
 def check_marker(estimator: Any, unlabeled: Any, labels: Array) -> None:
     """The marker of unlabeled rows, if any, is of the labels' type: one of another type would never match."""
     word = isinstance(unlabeled, str | bytes)
