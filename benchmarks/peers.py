@@ -31,7 +31,6 @@ FIELDS = (
     "date",
 )  # fmt: skip
 ALL = (*METHODS, *peers_fit.METHODS)
-DONE = "done"
 
 
 class Results:
@@ -90,7 +89,7 @@ def measure(method: str, split: Split, limit: float, python: str) -> dict[str, A
     return {
         **{name: f"{value:.4f}" for name, value in figures.items()},
         **{name: f"{value:.3f}" for name, value in times.items()},
-        "outcome": DONE,
+        "outcome": peers_page.DONE,
         "chosen": judged.chosen,
         "versions": used,
     }

@@ -11,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def lmnn_mlpack(train: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def nca_sgd(train: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Linear NCA without reduction of dimension, by Adam over batches of anchors, each against all rows.
 
-    Begins as the identity; see `_descend` for the rest.
+    Begins as the identity; two rates, see `_descend` for the rest.
     """
     import torch
 
@@ -57,23 +58,31 @@ def nca_sgd(train: np.ndarray, labels: np.ndarray) -> np.ndarray:
         return -torch.logsumexp(share.masked_fill(~same, -torch.inf), dim=1).clamp(min=-50).mean()
 
     X, y = torch.as_tensor(train, dtype=torch.float32), torch.as_tensor(labels)
-    W = torch.nn.Parameter(torch.eye(X.shape[1]))
-    return _descend(W, loss, [{"params": [W], "lr": 2e-3}], X, y, 256, unit=False)
+
+    def descend(rate: float) -> tuple[np.ndarray, float]:
+        W = torch.nn.Parameter(torch.eye(X.shape[1]))
+        return _descend(W, loss, [{"params": [W], "lr": rate}], X, y, 256, unit=False)
+
+    return max((descend(rate) for rate in (2e-3, 1e-2)), key=lambda made: made[1])[0]
 
 
 def proxy_anchor(train: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Proxy Anchor (Kim et al. 2020; its alpha 32, delta .1, batches of 180, AdamW) with a linear head.
 
-    The head begins as the identity, a proxy at the mean of its class; see `_descend` for the rest.
+    The head begins as the identity, a proxy at the mean of its class; three rates, see `_descend` for the rest.
     """
     import torch
 
     normalize = torch.nn.functional.normalize
     X, y = torch.as_tensor(train, dtype=torch.float32), torch.as_tensor(labels)
     means = torch.stack([normalize(X)[y == c].mean(dim=0) for c in range(int(y.max()) + 1)])
-    W, proxies = torch.nn.Parameter(torch.eye(X.shape[1])), torch.nn.Parameter(normalize(means))
 
-    def loss(W: Any, X: Any, y: Any, batch: Any) -> Any:
+    def descend(rate: float) -> tuple[np.ndarray, float]:
+        W, proxies = torch.nn.Parameter(torch.eye(X.shape[1])), torch.nn.Parameter(normalize(means))
+        groups = [{"params": [W], "lr": rate}, {"params": [proxies], "lr": 10 * rate}]
+        return _descend(W, partial(loss, proxies), groups, X, y, 180, unit=True)
+
+    def loss(proxies: Any, W: Any, X: Any, y: Any, batch: Any) -> Any:
         cosine = normalize(X[batch] @ W.T) @ normalize(proxies).T
         same = y[batch][:, None] == torch.arange(len(proxies))
         zero = torch.zeros(1, len(proxies))  # the 1 of log(1 + sum exp)
@@ -81,17 +90,16 @@ def proxy_anchor(train: np.ndarray, labels: np.ndarray) -> np.ndarray:
         far = torch.cat([zero, (32 * (cosine + 0.1)).masked_fill(same, -torch.inf)]).logsumexp(dim=0)
         return near.sum() / same.any(dim=0).sum() + far.mean()
 
-    groups = [{"params": [W], "lr": 1e-3}, {"params": [proxies], "lr": 1e-2}]
-    return _descend(W, loss, groups, X, y, 180, unit=True)
+    return max((descend(rate) for rate in (1e-3, 1e-2, 1e-1)), key=lambda made: made[1])[0]
 
 
 def _descend(
     W: Any, loss: Callable[..., Any], groups: list[dict[str, Any]], X: Any, y: Any, size: int, unit: bool
-) -> np.ndarray:
-    """AdamW; every fifth row is held out, and the map of the last epoch that finds most of their classes is kept.
+) -> tuple[np.ndarray, float]:
+    """AdamW; every fifth row is held out. The map of the last epoch that finds most of their classes, and that share.
 
-    A held-out row's class is that of its nearest row; under `unit`, mapped rows have length one. Ends after PATIENCE
-    epochs without a better one, or EPOCHS.
+    The class found is that of the nearest row; under `unit`, mapped rows have length one. Ends after PATIENCE epochs
+    without a better one, or EPOCHS. Of several rates the one whose map finds most is taken.
     """
     import torch
 
@@ -119,7 +127,7 @@ def _descend(
             best, kept, since = now, W.detach().clone(), 0
         if since == PATIENCE:
             break
-    return kept.numpy()
+    return kept.numpy(), best
 
 
 def lgmlvq(train: np.ndarray, labels: np.ndarray, test: np.ndarray) -> np.ndarray:

@@ -139,7 +139,7 @@ def by_class(split: Split, model: Any, judged: Judged) -> Judged:
 
 def logistic(split: Split) -> Judged:
     model = LogisticRegression(max_iter=200, tol=1e-3)
-    return by_class(split, *tuned(split, model, {"C": [1.0, 10.0, 100.0, 1000.0]}))
+    return by_class(split, *tuned(split, model, {"C": [0.1, 1.0, 10.0, 100.0, 1000.0]}))
 
 
 def linear_svc(split: Split) -> Judged:

@@ -1,6 +1,7 @@
 """The tables of docs/benchmarks.md, made from docs/results/peers.csv."""
 
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
@@ -35,23 +36,23 @@ SETS = {
     "coil20": "COIL20",
     "banking77": "Banking77",
 }
-N_SEEDS = 5
-Lines = list[dict[str, str]]
+BASE, N_SEEDS, DONE, NONE = "lodml", 5, "done", "–"
+Lines = Sequence[dict[str, str]]
 
 
 def tables(lines: Lines) -> str:
-    """Accuracy, retrieval and seconds, a row a method and a column a set; and what the figures were made with."""
+    """A row a method, a column a set; and what the figures were made with."""
     parts = [
         "### Accuracy",
         grid(lines, "accuracy"),
+        "### Accuracy, difference to LODML in percentage points",
+        grid(lines, "difference"),
         "### Retrieval: mAP",
         grid(lines, "map"),
         "### Retrieval: P@10",
         grid(lines, "p10"),
-        "### Seconds of the fit",
+        "### Seconds of the fit, + of choosing parameters",
         grid(lines, "seconds"),
-        "### Seconds of choosing parameters",
-        grid(lines, "tuning"),
         "### Made with",
         made_with(lines),
     ]
@@ -59,38 +60,60 @@ def tables(lines: Lines) -> str:
 
 
 def grid(lines: Lines, figure: str) -> str:
-    """Rows of methods without any such figure are left out; that no time went into tuning is none."""
+    """A table; methods that have no such figure on any set are left out."""
     columns = sorted({(line["set"], int(line["rows"])) for line in lines}, key=lambda c: (list(SETS).index(c[0]), c[1]))
+    groups: dict[tuple[str, str, int], Lines] = {}
+    for line in lines:
+        groups.setdefault((line["method"], line["set"], int(line["rows"])), []).append(line)
     heads = [f"{SETS[name]}<br>{rows:,}" for name, rows in columns]
     body = []
     for method, title in TITLES.items():
-        cells = [cell([line for line in lines if _is(line, method, *column)], figure) for column in columns]
-        if any(c.strip("– ") for c in cells):
+        cells = [cell(groups.get((method, *c), []), figure, groups.get((BASE, *c), [])) for c in columns]
+        if set(cells) != {NONE} and not (figure == "difference" and method == BASE):
             body.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join([f"| method | {' | '.join(heads)} |", "|---" * (1 + len(columns)) + "|", *body])
 
 
-def _is(line: dict[str, str], method: str, name: str, rows: int) -> bool:
-    return (line["method"], line["set"], int(line["rows"])) == (method, name, rows)
+def cell(lines: Lines, figure: str, base: Lines = ()) -> str:
+    """Mean and standard deviation, with the number of seeds if it is not N_SEEDS; why there is none; or a dash.
+
+    base : results of LODML on the same set, to which the difference is taken, seed by seed; bold if it is positive.
+    """
+    done = [line for line in lines if line["outcome"] == DONE]
+    if not done:
+        return lines[0]["outcome"].partition(":")[0] if lines else NONE
+    if figure == "seconds":
+        text = " + ".join(_seconds(part) for part in (_values(done, "seconds"), _values(done, "tuning")) if any(part))
+        return text + _few(done) if text else "0"
+    if figure == "difference":
+        known = {line["seed"]: float(line["accuracy"]) for line in base if line["outcome"] == DONE}
+        done = [line for line in done if line["seed"] in known]
+        points = [100 * (float(line["accuracy"]) - known[line["seed"]]) for line in done]
+        if not points:
+            return NONE
+        text = f"{statistics.mean(points):+.1f}{_deviation(points, '.1f')}".replace("-", "−")
+        return (f"**{text}**" if statistics.mean(points) > 0 else text) + _few(done)
+    values = _values(done, figure)
+    if not values:
+        return NONE
+    return f"{statistics.mean(values):.3f}{_deviation(values, '.3f')}".replace("0.", ".") + _few(done)
 
 
-def cell(lines: Lines, figure: str) -> str:
-    """Mean and standard deviation, with the number of seeds if it is not N_SEEDS; why there is none; or a dash."""
-    done = [float(line[figure]) for line in lines if line["outcome"] == "done" and line[figure]]
-    if figure == "tuning" and not any(done):
-        return "–"
-    if done:
-        few = "" if len(done) == N_SEEDS else f" ({len(done)})"
-        return f"{_spread(done, figure)}{few}"
-    return next((line["outcome"].partition(":")[0] for line in lines if line["outcome"] != "done"), "–")
+def _values(lines: Lines, figure: str) -> list[float]:
+    return [float(line[figure]) for line in lines if line[figure]]
 
 
-def _spread(values: list[float], figure: str) -> str:
+def _seconds(values: list[float]) -> str:
     mean = statistics.mean(values)
-    if figure in ("seconds", "tuning"):
-        return f"{mean:.2f}" if mean < 1 else f"{mean:.1f}" if mean < 100 else f"{mean:.0f}"
-    deviation = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
-    return f"{mean:.3f}{deviation}".replace("0.", ".")
+    return f"{mean:.2f}" if mean < 1 else f"{mean:.1f}" if mean < 100 else f"{mean:.0f}"
+
+
+def _deviation(values: list[float], form: str) -> str:
+    return f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
+
+
+def _few(lines: Lines) -> str:
+    return "" if len(lines) == N_SEEDS else f" ({len(lines)})"
 
 
 def made_with(lines: Lines) -> str:

@@ -144,9 +144,21 @@ def test_a_cell_has_mean_deviation_and_the_number_of_seeds_if_they_are_few():
     two = [line(accuracy="0.9", seconds="20"), line(accuracy="0.8", seconds="30", seed="1")]
     assert peers_page.cell(two, "accuracy") == ".850 ± .071 (2)"
     assert peers_page.cell(two, "seconds") == "25.0 (2)"
+    assert peers_page.cell([line(seconds="0.251", tuning="1.26")], "seconds") == "0.25 + 1.3 (1)"
     assert peers_page.cell([line(accuracy="1.0")] * 5, "accuracy") == "1.000 ± .000"
     assert peers_page.cell([], "accuracy") == "–"
     assert peers_page.cell(two[:1], "map") == "–"
+
+
+def test_differences_are_taken_seed_by_seed():
+    ours = [line(accuracy="0.8"), line(accuracy="0.7", seed="1"), line(accuracy="0.1", seed="2")]
+    other = [line(accuracy="0.82", method="lda"), line(accuracy="0.74", method="lda", seed="1")]
+    assert peers_page.cell(other, "difference", ours) == "**+3.0 ± 1.4** (2)"
+    assert peers_page.cell(ours[1:2], "difference", other) == "−4.0 (1)"
+    assert peers_page.cell(other, "difference", ours[2:]) == "–"
+    table = peers_page.grid([*ours, *other], "difference")
+    assert "| LDA |" in table
+    assert "LODML" not in table
 
 
 def test_every_method_has_a_title():
