@@ -169,3 +169,57 @@ def test_the_page_says_what_the_committed_lines_say():
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     lines = list(peers.Results(ROOT / "docs" / "results" / "peers.csv").lines.values())
     assert peers_page.inside(page) == peers_page.tables(lines)
+
+
+def test_the_sentences_of_the_page_follow_from_the_committed_lines():
+    """Each statement under "What they say" that compares figures."""
+    found = {}
+    for fit in peers.Results(ROOT / "docs" / "results" / "peers.csv").lines.values():
+        if fit["outcome"] == "done":
+            found.setdefault((fit["set"], fit["rows"] == "8251", fit["method"]), {})[fit["seed"]] = fit
+
+    def ahead(method, name, figure="accuracy", other="lodml", all_rows=False):
+        one, two = found[name, all_rows, method], found[name, all_rows, other]
+        return 100 * np.mean([float(one[s][figure]) - float(two[s][figure]) for s in set(one) & set(two)])
+
+    def seconds(method, name):
+        return max(float(fit["seconds"]) + float(fit["tuning"]) for fit in found[name, False, method].values())
+
+    names = sorted({name for name, _, _ in found})
+    assert ahead("logistic", "pets") > 0
+    assert abs(ahead("logistic", "cifar10")) < 0.5
+    assert abs(ahead("logistic", "cub200", all_rows=True)) < 0.5
+    assert max(seconds("logistic", name) for name in names) < 10
+    assert max(ahead("logistic", name) for name in ("cub200", "banking77", "yaleb", "letters")) < -1
+
+    assert max(seconds("lda-knn", name) for name in names) < 0.1
+    assert all(abs(ahead("lda-knn", name)) < 1 for name in ("yaleb", "pets", "caltech101", "cifar10", "coil20"))
+    assert max(ahead("lda-knn", name) for name in ("cub200", "letters", "banking77")) < -1
+    assert min(ahead("lda-knn", name, "map") for name in ("yaleb", "cifar10", "coil20")) > 10
+    assert min(ahead("lda-knn", name, "map") for name in ("pets", "caltech101", "banking77")) > 1
+    assert min(ahead("lda-knn", name, "p10") for name in ("yaleb", "coil20")) > 1
+    assert max(ahead("lda-knn", name, "p10") for name in set(names) - {"yaleb", "coil20"}) < 0.5
+    metrics = (
+        "euclid",
+        "cosine",
+        "euclid-vote",
+        "lda-knn",
+        "nca",
+        "nca-sgd",
+        "proxy-anchor",
+        "lmnn",
+        "lmnn-mlpack",
+        "scml",
+    )
+    for name in names:
+        for metric in (*metrics, "odml", "lodml", "oasis", "losl"):
+            if (name, False, metric) in found:
+                assert ahead("logistic", name, "map", metric) > 0
+    for name in names:
+        for metric in metrics:
+            if (name, False, metric) in found:
+                assert min(ahead(metric, name), ahead(metric, name, other="odml")) < 0.5
+    for name in set(names) - {"coil20", "banking77"}:
+        assert max(ahead("oasis", name), ahead("losl", name)) < -0.5
+    for name in ("coil20", "banking77"):
+        assert ahead("losl", name) > -0.5
