@@ -9,9 +9,9 @@ from itertools import takewhile
 
 NAMES = (
     "feel", "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
-    "modalities", "kernels", "pipe", "noise", "semi", "streams", "peers", "distributed", "walk",
+    "modalities", "kernels", "pipe", "noise", "semi", "streams", "paper_peers", "distributed", "walk",
 )  # fmt: skip
-SLOW = ("quality", "feedback", "gpu", "serve")
+SLOW = ("quality", "feedback", "gpu", "serve", "peers")
 
 named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[1:]))
 options = sys.argv[1 + len(named) :]
