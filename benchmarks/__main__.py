@@ -1,9 +1,10 @@
-"""``python -m benchmarks [name ...] [--option ...]``: run all benchmarks but the slow ones, or those named.
+"""``python -m benchmarks [name ...] [--option ...]``: what people wait for, in one screen, or the benchmarks named.
 
-Options go to the benchmarks named.
+FULL=1 without a name: all but the slow ones. Options go to the benchmarks named.
 """
 
 import importlib
+import os
 import sys
 from itertools import takewhile
 
@@ -17,6 +18,6 @@ named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[
 options = sys.argv[1 + len(named) :]
 if unknown := sorted(set(named) - {*NAMES, *SLOW}):
     sys.exit(f"benchmarks: unknown name {unknown[0]!r}; there are {', '.join((*NAMES, *SLOW))}.")
-for name in named or NAMES:
+for name in named or (NAMES if os.environ.get("FULL") else NAMES[:1]):
     main = importlib.import_module(f"benchmarks.{name}").main
     main(options) if options else main()
