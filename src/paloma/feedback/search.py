@@ -368,7 +368,7 @@ class FeedbackSearch:
         free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked], np.intp)
         tried = np.random.default_rng(len(log)).permutation(free)[: max(n_tried, n)]
         pairs, relevant = marked(reversed(log), self._rows)
-        gaps = self._rows.differences(pairs)
+        gaps = self._rows.take(pairs[:, 0]) - self._rows.take(pairs[:, 1])
         likely = Relevance(((gaps @ metric) * gaps).sum(axis=1), relevant)
         steps = [step for step in STRIDES if step * k < len(self)] or [1]
         found = [self.search(self._rows.ids[place], min(steps[-1] * k, len(self) - 1), user=user) for place in tried]
