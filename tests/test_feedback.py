@@ -431,16 +431,27 @@ def test_relevance_of_marks_by_their_distance():
     assert (Relevance(np.ones(3), np.ones(3, bool))(np.array([0.0, 1.0])) == 0.5).all()
 
 
-def test_suggestions_are_where_marks_are_likely_to_be_mixed():
-    """Two clusters that every user keeps apart, and a cloud between them: that is what is asked about."""
-    rng = np.random.default_rng(0)
-    X = np.r_[rng.normal(-4, 0.3, (80, 3)), rng.normal(4, 0.3, (80, 3)), rng.normal(0, 1.2, (40, 3))]
-    search = FeedbackSearch(X)
-    for query in (160, 165, 170, 175):
-        near = search.search(query, 20)[1]
-        search.mark(query, near[:10], near[10:])
-    asked = [each.query for each in search.suggest(8, n_tried=190)]
-    assert np.mean([query >= 160 for query in asked]) > 0.6
+def test_a_suggestion_is_the_query_whose_marks_are_likely_to_be_mixed_most():
+    search = session(30)
+    metric = search.metric_matrix()
+
+    def values(query, items):
+        gaps = X[items] - X[query]
+        return np.einsum("ij,jk,ik->i", gaps, metric, gaps)
+
+    log = search.log
+    marks = [(said.query, item, item in said.relevant) for said in log for item in (*said.relevant, *said.irrelevant)]
+    likely = Relevance(np.array([values(q, [item])[0] for q, item, _ in marks]), np.array([yes for *_, yes in marks]))
+    free = sorted(set(range(N)) - {said.query for said in log})
+
+    def worth(query, step):
+        share = likely(values(query, search.search(query, 15)[1][: 5 * step : step])).mean()
+        return share * (1 - share)
+
+    step = max((1, 3), key=lambda step: np.mean([worth(query, step) for query in free]))
+    [found] = search.suggest(1, k=5, n_tried=N)
+    assert found.query == max(free, key=lambda query: worth(query, step))
+    assert list(found.show) == search.search(found.query, 15)[1][: 5 * step : step]
 
 
 @pytest.mark.parametrize(
