@@ -235,8 +235,8 @@ class Model:
         """The start from statistics, scaled so that random pairs have the mean squared distance 1."""
         if not lessons:
             return np.eye(len(self.rows.whole))
-        near, far = (self.rows.differences(np.concatenate([getattr(each, name) for each in lessons])).astype(np.float64)
-                     for name in ("near", "far"))  # fmt: skip
+        near, far = (np.concatenate([getattr(each, name) for each in lessons]) for name in ("near", "far"))
+        near, far = (self.rows.unit_differences(pairs).astype(np.float64) for pairs in (near, far))
         weights = (np.concatenate([getattr(each, f"{name}_weight") for each in lessons]) for name in ("near", "far"))
         root = root_of(near, next(weights), far, next(weights), self.rows.whole)
         return root / np.sqrt(2.0 * float(np.vdot(root @ root, self.rows.whole)))
@@ -248,7 +248,7 @@ class Model:
             return learned
         weight = np.concatenate([each.triplet_weight * (1.0 if each.user else self._alone) for each in lessons])
         users, (pairs, sides, sizes) = [_name(each) for each in lessons], _joined(lessons)
-        differences = self.rows.differences(pairs)
+        differences = self.rows.unit_differences(pairs)
         with sharing(*differences.shape, len(root)):
             differences = differences @ root.astype(np.float32)
         learned = learned or Metrics.start(len(root))
@@ -267,7 +267,7 @@ class Model:
             pairs, sides, _ = _joined([page[k] for k in own])
             owner = np.repeat(np.arange(len(own)), [len(page[k].sides) for k in own])
             weight = np.concatenate([page[k].triplet_weight for k in own])
-            values = state.values(self.rows.differences(pairs), user or None)
+            values = state.values(self.rows.unit_differences(pairs), user or None)
             right = weight[:, None] * (0.5 + 0.5 * np.sign(values[sides[:, 1]] - values[sides[:, 0]]))
             scores[own] = np.stack([np.bincount(owner, column, len(own)) for column in right.T], axis=1)
         return scores, users

@@ -60,7 +60,7 @@ class Rows:
         out[said] = self._extra[-1 - numbers[said]]
         return out
 
-    def differences(self, pairs: Array) -> Array:
+    def unit_differences(self, pairs: Array) -> Array:
         """First minus second of each pair in float32, in units in which the mean variance of a feature is 1."""
         out = self._taken(pairs[:, 0])
         out -= self._taken(pairs[:, 1])
