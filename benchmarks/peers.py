@@ -117,7 +117,7 @@ def tasks(options: argparse.Namespace, results: Results) -> Iterator[tuple[dict[
     """What is not measured yet, each with its split; the split is made once for all methods."""
     for name in options.sets.split(","):
         X, y = accuracy.rows_of(name)
-        y = np.unique(y, return_inverse=True)[1]
+        y, compiled = np.unique(y, return_inverse=True)[1], False
         for seed in range(options.seeds):
             rows = min(options.rows, int(0.7 * len(X)))
             planned = [{"set": name, "rows": rows, "method": m, "seed": seed} for m in options.methods.split(",")]
@@ -126,7 +126,9 @@ def tasks(options: argparse.Namespace, results: Results) -> Iterator[tuple[dict[
                 if results.needs(task, options.limit):
                     if split is None:
                         split = Split(*accuracy.split(name, X, y, 0.7, seed, rows))
+                    if not compiled:
                         compile_ours(split)
+                        compiled = True
                     yield task, split
 
 
