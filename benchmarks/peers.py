@@ -1,7 +1,7 @@
 """Our learners beside what else one might take, on the same splits: accuracy, retrieval, CPU seconds.
 
 ``make bench-peers`` builds the environment of the peers that need one (.venv-peers) and runs
-``python -m benchmarks peers [--sets ...] [--methods ...] [--seeds N] [--rows N] [--limit SECONDS] [--csv FILE]``.
+``python -m benchmarks peers [--sets ...] [--methods ...] [--seeds N] [--first SEED] [--rows N] [--limit SECONDS]``.
 Each result is a line of the CSV, written as it comes; what is there is not measured again, so that a run can be stopped
 and taken up. ``--page`` writes the tables of docs/benchmarks.md from the CSV and measures nothing. Sets other than
 letters come from the folder that PALOMA_DATA names; PEERS_PYTHON is the interpreter of the peers' environment.
@@ -117,8 +117,8 @@ def tasks(options: argparse.Namespace, results: Results) -> Iterator[tuple[dict[
     """What is not measured yet, each with its split; the split is made once for all methods."""
     for name in options.sets.split(","):
         X, y = accuracy.rows_of(name)
-        y = np.unique(y, return_inverse=True)[1]
-        for seed in range(options.seeds):
+        y, compiled = np.unique(y, return_inverse=True)[1], False
+        for seed in range(options.first, options.first + options.seeds):
             rows = min(options.rows, int(0.7 * len(X)))
             planned = [{"set": name, "rows": rows, "method": m, "seed": seed} for m in options.methods.split(",")]
             split = None
@@ -126,7 +126,9 @@ def tasks(options: argparse.Namespace, results: Results) -> Iterator[tuple[dict[
                 if results.needs(task, options.limit):
                     if split is None:
                         split = Split(*accuracy.split(name, X, y, 0.7, seed, rows))
+                    if not compiled:
                         compile_ours(split)
+                        compiled = True
                     yield task, split
 
 
@@ -135,6 +137,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--sets", default=accuracy.SETS if os.environ.get("PALOMA_DATA") else "letters")
     parser.add_argument("--methods", default=",".join(ALL), help=f"comma-separated, of {', '.join(ALL)}")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed; no choice of ours has seen 90 and above")
     parser.add_argument("--rows", type=int, default=3000, help="at most so many training rows, for all methods")
     parser.add_argument("--limit", type=float, default=600, help="CPU seconds for choosing parameters and learning")
     parser.add_argument("--csv", type=Path, default=Path("docs/results/peers.csv"))
