@@ -9,7 +9,7 @@ WORKERS ?= 2
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=2
 DOCTESTS := --doctest-modules --doctest-glob='*.md' src README.md docs
 
-.PHONY: venv demo test test-long test-browser test-gpu test-lowest coverage lint format docs dist bench bench-peers clean
+.PHONY: venv demo test test-long test-browser test-gpu test-lowest coverage lint format docs dist bench bench-peers bench-paper-peers clean
 
 venv: $(STAMP)
 
@@ -45,6 +45,7 @@ test-browser: $(VENV)/.browser
 # On a machine with a GPU whose `python3` has torch with CUDA and paloma's other dependencies; no .venv is made.
 test-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_device.py
+	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_common.py -k array_api
 	PYTHONPATH=src $(PYTHON) -m benchmarks gpu --million
 
 # With the lowest versions that pyproject.toml allows, in an environment of its own; needs Python 3.11.
@@ -91,15 +92,25 @@ dist: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
-# metric-learn's newest release does not run on scikit-learn 1.8 and later, so it lives in an environment of its own.
+# metric-learn's newest release does not run on scikit-learn 1.8 and later, so the peers live in an environment of their
+# own. Without one of the other packages the methods that need it are skipped. torch takes gigabytes, unless pip is set up
+# to find its wheels for CPUs.
 PEERS := .venv-peers
+PEERS_PIP := $(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check
 $(PEERS)/.installed:
 	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
-	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check 'metric-learn==0.7.0' 'scikit-learn<1.8'
+	$(PEERS_PIP) 'metric-learn==0.7.0' 'scikit-learn<1.8'
+	$(PEERS_PIP) 'mlpack==4.8.0' || echo "mlpack could not be installed"
+	$(PEERS_PIP) 'prosemble[jax]==2.4.0' || echo "prosemble could not be installed"
+	$(PEERS_PIP) 'torch==2.13.0' || echo "torch could not be installed"
 	@touch $@
 
+# PEERS_OPTIONS="--sets letters --seeds 1 --limit 60": see python -m benchmarks peers --help.
 bench-peers: $(STAMP) $(PEERS)/.installed
-	$(BIN)/python -m benchmarks peers
+	$(ONE_THREAD) $(BIN)/python -m benchmarks peers $(PEERS_OPTIONS)
+
+bench-paper-peers: $(STAMP) $(PEERS)/.installed
+	$(BIN)/python -m benchmarks paper_peers
 
 clean:
 	rm -rf $(VENV) .venv-peers .venv-lowest build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -29,9 +29,15 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def split(name: str, X: np.ndarray, y: np.ndarray, train: float, seed: int) -> list[np.ndarray]:
-    """Letters standardized; the others l2-normalized, centered, PCA 200; everything fitted on the training part."""
+def split(
+    name: str, X: np.ndarray, y: np.ndarray, train: float, seed: int, rows: int | None = None
+) -> list[np.ndarray]:
+    """Letters standardized; the others l2-normalized, centered, PCA 200; everything fitted on the training part.
+
+    rows : at most so many training rows; None: all.
+    """
     a, b, ya, yb = train_test_split(X, y, train_size=train, random_state=seed)
+    a, ya = a[:rows], ya[:rows]
     if name == "letters":
         scaler = StandardScaler().fit(a)
         a, b = scaler.transform(a), scaler.transform(b)

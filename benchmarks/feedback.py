@@ -1,6 +1,6 @@
 """Search that learns from feedback, against no feedback and against what vector databases offer.
 
-``python -m benchmarks feedback [--sets ...] [--users ...] [--methods ...] [--statements N] [--seeds N]``
+``python -m benchmarks feedback [--sets ...] [--users ...] [--methods ...] [--statements N] [--seeds N] [--ask]``
 
 Simulated users ask about items, see the first results of each method, and mark them by a relation that no method knows.
 A query that is asked again shows results that were not marked yet. Figures at each checkpoint: nDCG@20 and P@10 over
@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 import paloma
 from paloma.feedback import FeedbackSearch
 
-from .timing import console, table
+from .timing import console, table, verdict
 
 SETS = ("pets", "cub200", "banking77", "caltech101", "cifar10", "coil20")
 CHECKPOINTS = (0, 5, 20, 100, 500, 2000)
@@ -283,10 +283,54 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--statements", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--ask", action="store_true", help="compare suggested questions with random ones instead")
     options = parser.parse_args(arguments)
     with threadpool_limits(1):
+        if options.ask:
+            asking(options)
+            return
         for kind in options.users.split(","):
             study(kind, options)
+
+
+def asked_by(world: World, user: User, n_statements: int, seed: int, suggested: bool) -> np.ndarray:
+    """nDCG@20 of new queries after each ten answers to suggested questions, or to random ones."""
+    rng, method, out = np.random.default_rng(seed), Learned(world), []
+    order = rng.permutation(len(world.y))
+    for t in range(n_statements + 1):
+        if t % 10 == 0:
+            out.append(figures(method.new(world.new, None), user.y_new[:, None] == user.y)[0])
+        if suggested:
+            [question] = method.search.suggest(1, k=SCREEN)
+            query, shown = int(question.query), np.array(question.show)
+        else:
+            query = int(order[t])
+            shown = np.array(method.search.search(query, SCREEN)[1])
+        method.tell(query, *user.marks(query, shown, rng), None)
+    return np.array(out)
+
+
+def asking(options: argparse.Namespace) -> None:
+    """One table: how many answers to suggested questions teach as much as `options.statements` to random ones."""
+    body, shares = [], []
+    for name in options.sets.split(","):
+        curves = []
+        for seed in range(options.seeds):
+            world = World.of(name, seed)
+            [user] = users_of("class", world, seed)
+            curves.append([asked_by(world, user, options.statements, seed, suggested) for suggested in (False, True)])
+        random, suggested = np.mean(curves, axis=0)
+        enough = np.flatnonzero(suggested >= random[-1])
+        needed = 10 * int(enough[0]) if len(enough) else None
+        shares.append(np.inf if needed is None else needed / options.statements)
+        cells = [f"{curve[0]:.4f} -> {curve[-1]:.4f}" for curve in (random, suggested)]
+        body.append([name, *cells, f"{needed or 'more'}", verdict(shares[-1], 0.6, at_least=False)])
+        console.print("  ".join(body[-1]))
+    table(
+        f"nDCG@20 of new queries after {options.statements} answers, mean of {options.seeds} seeds",
+        ["set", "random questions", "suggested", "answers needed", "share asked for"],
+        body,
+    )
 
 
 def study(kind: str, options: argparse.Namespace) -> None:

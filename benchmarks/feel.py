@@ -1,7 +1,8 @@
-"""What people wait for: feedback to answer, the import, the first fit, a busy machine; each with its goal.
+"""What people wait for, in one screen: each figure beside its goal. What `make bench` runs.
 
-``python -m benchmarks feel [--only NAME ...]``; names: live, predict, busy, cub200, import, cold. cub200 needs
-PALOMA_DATA.
+``python -m benchmarks feel [--only NAME ...]``; names: live, feedback, undo, predict, busy, loop, mining, projected,
+sparse, cub200, import, cold. cub200 and projected need PALOMA_DATA. A few minutes; with FULL=1 mining takes a million
+rows instead of 100,000, and projected takes all sets.
 """
 
 import os
@@ -14,7 +15,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import paloma
+from paloma.feedback import FeedbackSearch
 
+from . import growth, learning, mining, projection
 from .timing import console, table, verdict
 
 Row = list[str]
@@ -60,6 +63,71 @@ def live() -> list[Row]:
             out.append([f"{what}: p50", f"{p50:.1f} ms", verdict(p50, p50_goal, at_least=False)])
             if p99_goal:
                 out.append([f"{what}: p99", f"{p99:.1f} ms", verdict(p99, p99_goal, at_least=False)])
+    return out
+
+
+def noisy(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """100 classes in 256 features, 24 directions of which vary for other reasons."""
+    X, y = clustered(n, 256, 100, 1)
+    rng = np.random.default_rng(5)
+    return X + 0.25 * (rng.normal(size=(n, 24)) @ rng.normal(size=(24, 256))).astype(np.float32), y
+
+
+def marked(y: np.ndarray, shown: Sequence[int], query: int) -> dict[str, list[int]]:
+    """What a user who looks for a class says of the results of a query."""
+    yes = [item for item in shown if y[item] == y[query]]
+    return {"relevant": yes, "irrelevant": [item for item in shown if y[item] != y[query]]}
+
+
+def feedback() -> list[Row]:
+    """Results of a query marked, then the query searched again; and what that search finds of the true neighbors."""
+    n, out = 100_000, []
+    X, y = noisy(n)
+    for dtype, users in (("float32", (None,)), ("float64", (None,)), ("float32", ("a", "b", "c", "d"))):
+        rng, rows = np.random.default_rng(2), X.astype(dtype)
+        search, times = FeedbackSearch(rows), []
+        for i in range(300):
+            user, query = users[i % len(users)], int(rng.integers(n))
+            said = marked(y, search.search(query, 10, user=user)[1], query)
+            begin = time.perf_counter()
+            search.mark(query, user=user, **said)
+            search.search(query, 10, user=user)
+            times.append(1e3 * (time.perf_counter() - begin))
+        what = f"one statement, one search, {n:,} x 256 {dtype}, {len(users)} users"
+        p50 = float(np.median(times[100:]))
+        out.append([f"{what}: p50", f"{p50:.1f} ms", verdict(p50, 10.0, at_least=False)])
+        found = np.mean([recall(search, rows, int(rng.integers(n)), users[i % len(users)]) for i in range(40)])
+        out.append([f"{what}: recall at 10", f"{found:.3f}", ""])
+    return out
+
+
+def recall(search: FeedbackSearch, X: np.ndarray, query: int, user: str | None) -> float:
+    """Share of the ten nearest items under the newest metric that a search finds."""
+    gaps = X - X[query]
+    values = ((gaps @ search.metric_matrix(user).astype(X.dtype)) * gaps).sum(axis=1)
+    values[query] = np.inf
+    return len(set(np.argsort(values)[:10].tolist()) & set(search.search(query, 10, user=user)[1])) / 10
+
+
+def undo() -> list[Row]:
+    """One of 10,000 statements undone, each of ten marks, 256 features."""
+    n, rng = 10_000, np.random.default_rng(3)
+    X, y = noisy(5000)
+    search = FeedbackSearch(X)
+    members = [np.flatnonzero(y == c) for c in range(100)]
+    for a in range(0, n, 1000):
+        queries = rng.integers(0, len(y), 1000).tolist()
+        shown = [[*rng.choice(members[y[q]], 4, replace=False), *rng.integers(0, len(y), 6)] for q in queries]
+        unique = [[int(k) for k in dict.fromkeys(row) if k != q] for q, row in zip(queries, shown, strict=True)]
+        said = [marked(y, row, q) for q, row in zip(queries, unique, strict=True)]
+        search.tell_all([{"id": a + i, "query": queries[i], **each} for i, each in enumerate(said)])
+    out = []
+    for name, number in (("last", n - 1), ("middle", n // 2), ("first", 0)):
+        begin = time.perf_counter()
+        search.undo(number)
+        seconds = time.perf_counter() - begin
+        text = f"the {name} of {n:,} statements undone, 256 features"
+        out.append([text, f"{seconds:.2f} s", verdict(seconds, 1.0, at_least=False)])
     return out
 
 
@@ -164,7 +232,11 @@ def cold() -> list[Row]:
     return [["first fit, nothing compiled yet", f"{seconds:.1f} s", verdict(seconds, 3.0, at_least=False)]]
 
 
-PARTS = {"live": live, "predict": predict, "busy": busy, "cub200": cub200, "import": imports, "cold": cold}
+PARTS = {
+    "live": live, "feedback": feedback, "undo": undo, "predict": predict, "busy": busy,
+    "loop": learning.screen, "mining": mining.screen, "projected": projection.screen, "sparse": growth.screen,
+    "cub200": cub200, "import": imports, "cold": cold,
+}  # fmt: skip
 
 
 def main(options: Sequence[str] = ()) -> None:

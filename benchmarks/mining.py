@@ -95,16 +95,35 @@ def child(n: int) -> None:
     print(wall, cpu, extra, score, plain, model.n_triplets_, model.mined_["search"], sep="|")
 
 
-def large(n: int) -> None:
+def labels_to_model(n: int) -> list[str]:
+    """What `child` prints, in a process of its own."""
     code = f"from benchmarks.mining import child; child({n})"
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    wall, cpu, extra, score, plain, n_triplets, search = done.stdout.strip().split("|")
+    return (
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        .stdout.strip()
+        .split("|")
+    )
+
+
+def large(n: int) -> None:
+    wall, cpu, extra, score, plain, n_triplets, search = labels_to_model(n)
     name = f"{n:,} x 128, 100 classes, one epoch, {int(n_triplets):,} triplets, {search}"
     time_of = verdict(float(wall) / 60, 6 * n / 1e6, at_least=False)
     room = verdict(float(extra) / 1024, 2, at_least=False)
     row = [name, f"{float(wall) / 60:.1f}", f"{float(cpu) / 60:.1f}", time_of, f"{float(extra):.0f}", room]
     table("Labels to model", ["", "minutes", "CPU minutes", "asked for", "MB beyond X", "GB asked for"], [row])
     console.print(f"3-NN accuracy among 50,000 rows: {float(score):.4f}; Euclidean {float(plain):.4f}")
+
+
+def screen() -> list[list[str]]:
+    """A tenth of a million rows, or with FULL=1 all of them, each with its share of the goal."""
+    n = 1_000_000 if os.environ.get("FULL") else 100_000
+    wall, _, extra, *_ = labels_to_model(n)
+    minutes, what = float(wall) / 60, f"labels to model, {n:,} x 128, 100 classes"
+    return [
+        [what, f"{minutes:.1f} minutes", verdict(minutes, 6 * n / 1e6, at_least=False)],
+        [f"{what}: MB beyond X", f"{float(extra):.0f}", verdict(float(extra), 2048, at_least=False)],
+    ]
 
 
 def main() -> None:

@@ -1,164 +1,164 @@
-"""metric-learn's LMNN and SCML on the splits of Table 2, and the time that LODML needs to reach LMNN's accuracy.
+"""Our learners beside what else one might take, on the same splits: accuracy, retrieval, CPU seconds.
 
-``make bench-peers`` builds their environment (.venv-peers) and runs this. Splits go there and linear maps come back as
-files; the vote is ours, the same for every method. Results are entered into the journal of ``paloma reproduce``.
-Environment: OUTPUT (folder of the journal, default paloma-paper), SETS, RUNS, SEED (of the
-first run), PEERS_PYTHON, TIME_LIMIT (seconds a fit).
+``make bench-peers`` builds the environment of the peers that need one (.venv-peers) and runs
+``python -m benchmarks peers [--sets ...] [--methods ...] [--seeds N] [--rows N] [--limit SECONDS] [--csv FILE]``.
+Each result is a line of the CSV, written as it comes; what is there is not measured again, so that a run can be stopped
+and taken up. ``--page`` writes the tables of docs/benchmarks.md from the CSV and measures nothing. Sets other than
+letters come from the folder that PALOMA_DATA names; PEERS_PYTHON is the interpreter of the peers' environment.
 """
 
+import argparse
+import csv
+import datetime
+import importlib.metadata
 import os
-import subprocess
-import tempfile
-import time
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from paloma import LODML, MetricKNeighborsClassifier
-from paloma.evaluate import Euclid
-from paloma.evaluate._methods import vote
-from paloma.experiments._journal import Journal, Task
-from paloma.experiments._runner import about
-from paloma.experiments._tasks import protocol_of, split_of
-from paloma.experiments.paper import OURS, SETS
-from paloma.triplets import mine
+from . import accuracy, peers_fit, peers_page
+from .peers_call import Failed, Missing, OverLimit, call, forked
+from .peers_methods import METHODS, Judged, Split, compile_ours, soft_scale, under
+from .timing import console
 
-from .timing import console, table, verdict
-
-N_STOPS = 40
+FIELDS = (
+    "set", "rows", "method", "seed", "accuracy", "map", "p10", "seconds", "tuning", "outcome", "chosen", "versions",
+    "date",
+)  # fmt: skip
+ALL = (*METHODS, *peers_fit.METHODS)
 
 
-def task_of(name: str, percent: int, method: str, seed: int) -> Task:
-    common = {"set": name, "percent": percent, "rows": OURS, "seed": seed, "quick": False}
-    return {"kind": "table2", "method": method, **common}
+class Results:
+    """The lines of the CSV; of several about the same fit the last one counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: dict[tuple[str, ...], dict[str, str]] = {}
+        if path.exists():
+            with path.open(newline="", encoding="utf-8") as file:
+                for line in csv.DictReader(file):
+                    self.lines[self.key(line)] = line
+
+    @staticmethod
+    def key(line: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(str(line[name]) for name in ("set", "rows", "method", "seed"))
+
+    def needs(self, task: dict[str, Any], limit: float) -> bool:
+        """Whether it was not measured yet, nor did the method exceed such a limit on another seed of the set."""
+        if (found := self.lines.get(self.key(task))) is not None and not _exceeded(found):
+            return False
+        alike = [line for key, line in self.lines.items() if key[:3] == self.key(task)[:3]]
+        return not any(_exceeded(line) >= limit for line in alike)
+
+    def add(self, line: dict[str, Any]) -> None:
+        fresh = not self.path.exists()
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, FIELDS, restval="", lineterminator="\n")
+            if fresh:
+                writer.writeheader()
+            writer.writerow(line)
+        self.lines[self.key(line)] = {name: str(line.get(name, "")) for name in FIELDS}
 
 
-class Split:
-    """One split of our rows, at the whitening that suits Euclid best, chosen on the training part."""
-
-    def __init__(self, task: Task) -> None:
-        data = SETS[task["set"]]
-        X, y, _ = data.load()
-        train, test = split_of(data, task["percent"], task["seed"])
-        protocol = protocol_of(task)
-        self.power = protocol.tune(Euclid(), X[train], y[train], task["seed"])[0].power
-        self.parts = protocol.recipe.fit(X[train], y[train], X[test])
-        self.train, self.test = self.parts.rows(self.power, False)
-        self.labels, self.answers = y[train], y[test]
-
-    def save(self, path: Path) -> None:
-        np.savez(path, train=self.train, labels=np.unique(self.labels, return_inverse=True)[1])
-
-    def result(self, components: np.ndarray, seconds: float) -> dict:
-        found = vote(self.train @ components.T, self.test @ components.T, self.labels, 3, seconds)
-        accuracy = float((found.labels == self.answers).mean())
-        sizes = {"n_train": len(self.train), "n_test": len(self.test)}
-        chosen = {"power": self.power, "kappa": None, "rate": 0.0}
-        return {
-            "accuracy": accuracy,
-            **chosen,
-            **sizes,
-            "fit": round(seconds, 4),
-            "search": round(found.search, 4),
-            "tune": 0.0,
-        }
+def _exceeded(line: dict[str, str]) -> float:
+    """The limit that a fit exceeded; 0 if it did not."""
+    word, _, seconds = line["outcome"].partition(" ")
+    return float(seconds.removesuffix(" s")) if word == "over" else 0.0
 
 
-def fit_peer(split: Split, method: str, python: str, limit: float) -> dict | None:
-    """Let the other environment learn; None if it took longer than the limit."""
-    with tempfile.TemporaryDirectory() as folder:
-        given, made = Path(folder) / "split.npz", Path(folder) / "result.npz"
-        split.save(given)
-        command = [python, str(Path(__file__).with_name("peers_fit.py")), str(given), method, str(made)]
-        single = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-        try:
-            subprocess.run(command, check=True, timeout=limit, env=single)
-        except subprocess.TimeoutExpired:
-            return None
-        with np.load(made) as file:
-            return split.result(file["components"], float(file["seconds"]))
+def versions(*names: str) -> str:
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names)
 
 
-def time_to(split: Split, accuracy: float) -> tuple[float, float]:
-    """CPU seconds of mining, learning and read-out until LODML is as accurate, and its accuracy then.
-
-    Default parameters, one pass. LODML learns online, so the triplets of a fortieth of the anchors are mined and
-    learned at a time; each is followed by a measurement of the accuracy that is not counted.
-    """
-    codes = np.unique(split.labels, return_inverse=True)[1].astype(np.int32)
-    learner = LODML(average=True, project="effective", random_state=0)
-    found = spent = 0.0
-    for anchors in np.array_split(np.random.default_rng(0).permutation(len(codes)), N_STOPS):
-        begin = time.process_time()
-        mined = mine(split.train, codes, anchors=anchors)
-        learner.partial_fit(split.train, split.labels, triplets=mined.triplets)
-        model = MetricKNeighborsClassifier(learner, n_neighbors=3, weights="uniform").fit(split.train, split.labels)
-        spent += time.process_time() - begin
-        found = float(model.score(split.test, split.answers))
-        if found >= accuracy:
-            break
-    return spent, found
+def measure(method: str, split: Split, limit: float, python: str) -> dict[str, Any]:
+    """The fields of a result; a method that exceeds the limit or raises has only an outcome."""
+    try:
+        judged, used = _judge(method, split, limit, python)
+    except OverLimit:
+        return {"outcome": f"over {limit:g} s"}
+    except Failed as error:
+        return {"outcome": f"failed: {error}"}
+    figures = {"accuracy": judged.accuracy, **judged.retrieval}
+    times = {"seconds": judged.seconds, "tuning": judged.tuning}
+    return {
+        **{name: f"{value:.4f}" for name, value in figures.items()},
+        **{name: f"{value:.3f}" for name, value in times.items()},
+        "outcome": peers_page.DONE,
+        "chosen": judged.chosen,
+        "versions": used,
+    }
 
 
-def main() -> None:
-    python = os.environ.get("PEERS_PYTHON", ".venv-peers/bin/python")
+def _judge(method: str, split: Split, limit: float, python: str) -> tuple[Judged, str]:
+    if method in METHODS:
+        used = versions("paloma", "scikit-learn", "numpy")
+        return forked(lambda: METHODS[method](split), limit), used
     if not Path(python).exists():
-        console.print("peers: skipped, no environment of metric-learn; make bench-peers builds one.")
+        raise Missing(f"no environment of the peers at {python}; make bench-peers builds one")
+    arrays = {"train": split.train, "labels": split.labels}
+    if method == "lgmlvq":
+        made = call(python, method, limit, **arrays, test=split.test)
+        judged = Judged(float((made["answers"] == split.answers).mean()), float(made["seconds"]))
+    else:
+        if method == "nca-sgd":
+            arrays["train"] = split.train * soft_scale(split)
+        made = call(python, method, limit, **arrays)
+        judged = under(split, made["components"], float(made["seconds"]), unit=method == "proxy-anchor")
+    return judged, str(made["version"])
+
+
+def tasks(options: argparse.Namespace, results: Results) -> Iterator[tuple[dict[str, Any], Split]]:
+    """What is not measured yet, each with its split; the split is made once for all methods."""
+    for name in options.sets.split(","):
+        X, y = accuracy.rows_of(name)
+        y = np.unique(y, return_inverse=True)[1]
+        for seed in range(options.seeds):
+            rows = min(options.rows, int(0.7 * len(X)))
+            planned = [{"set": name, "rows": rows, "method": m, "seed": seed} for m in options.methods.split(",")]
+            split = None
+            for task in planned:
+                if results.needs(task, options.limit):
+                    if split is None:
+                        split = Split(*accuracy.split(name, X, y, 0.7, seed, rows))
+                        compile_ours(split)
+                    yield task, split
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks peers")
+    parser.add_argument("--sets", default=accuracy.SETS if os.environ.get("PALOMA_DATA") else "letters")
+    parser.add_argument("--methods", default=",".join(ALL), help=f"comma-separated, of {', '.join(ALL)}")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=3000, help="at most so many training rows, for all methods")
+    parser.add_argument("--limit", type=float, default=600, help="CPU seconds for choosing parameters and learning")
+    parser.add_argument("--csv", type=Path, default=Path("docs/results/peers.csv"))
+    parser.add_argument("--page", action="store_true", help="write the tables of docs/benchmarks.md; measure nothing")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.methods.split(",")) - set(ALL)):
+        parser.error(f"unknown method {unknown[0]!r}; there are {', '.join(ALL)}.")
+    results = Results(options.csv)
+    if options.page:
+        peers_page.write(Path("docs/benchmarks.md"), list(results.lines.values()))
         return
-    journal = Journal(Path(os.environ.get("OUTPUT", "paloma-paper")) / "journal.jsonl")
-    names = os.environ.get("SETS", "letters,yaleb" if os.environ.get("PALOMA_DATA") else "letters").split(",")
-    limit, body = float(os.environ.get("TIME_LIMIT", "1800")), []
-    first = int(os.environ.get("SEED", "0"))
-    for seed in range(first, first + int(os.environ.get("RUNS", "1"))):
-        for name in names:
-            for percent in SETS[name].percents:
-                with threadpool_limits(1):
-                    body += _run(journal, name, percent, seed, python, limit)
-    table(
-        "metric-learn on our splits, 3-NN", ["data", "f %", "seed", "method", "accuracy", "seconds", "asked for"], body
-    )
-
-
-def _run(journal: Journal, name: str, percent: int, seed: int, python: str, limit: float) -> list[list[str]]:
-    split, body = Split(task_of(name, percent, "Euclid", seed)), []
-    for method in ("LMNN", "SCML"):
-        task = task_of(name, percent, method, seed)
-        if task not in journal:
-            result = fit_peer(split, method, python, limit)
-            if result is None:
-                console.print(f"{name} {percent}%: {method} took longer than {limit:.0f} s and is left out.")
+    python = os.environ.get("PEERS_PYTHON", ".venv-peers/bin/python")
+    warnings.simplefilter("ignore", ConvergenceWarning)  # the largest C of a grid need not converge to be compared
+    skipped: dict[str, str] = {}
+    with threadpool_limits(1):
+        for task, split in tasks(options, results):
+            if task["method"] in skipped:
                 continue
-            journal.add(task, result, {"seconds": result["fit"], **about()})
-        found = journal.get(task)
-        body.append([name, str(percent), str(seed), method, f"{found['accuracy']:.4f}", f"{found['fit']:.2f}", ""])
-        console.print(" | ".join(body[-1]))
-    lmnn = journal.get(task_of(name, percent, "LMNN", seed))
-    if (name, percent) == ("letters", 70) and lmnn is not None:
-        body.append(_speed(journal, split, lmnn, seed))
-    return body
-
-
-def _speed(journal: Journal, split: Split, lmnn: dict, seed: int) -> list[str]:
-    task = {"kind": "speed", "set": "letters", "percent": 70, "method": "LODML", "seed": seed, "quick": False}
-    if task not in journal:
-        time_to(split, 0.0)  # compiles
-        seconds, accuracy = time_to(split, lmnn["accuracy"])
-        result = {
-            "seconds": seconds,
-            "accuracy": accuracy,
-            "lmnn_accuracy": lmnn["accuracy"],
-            "lmnn_seconds": lmnn["fit"],
-        }
-        journal.add(task, result, {"seconds": seconds, **about()})
-    found = journal.get(task)
-    ratio = found["lmnn_seconds"] / found["seconds"]
-    cells = [
-        "letters",
-        "70",
-        str(seed),
-        "LODML until LMNN's accuracy",
-        f"{found['accuracy']:.4f}",
-        f"{found['seconds']:.3f}",
-    ]
-    return [*cells, f"{ratio:.0f} times faster, {verdict(ratio, 100)}"]
+            try:
+                line = {**task, **measure(task["method"], split, options.limit, python)}
+            except Missing as why:
+                skipped[task["method"]] = str(why)
+                console.print(f"{task['method']}: skipped, {why}.", markup=False)
+                continue
+            results.add({**line, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M}"})
+            shown = [f"{line[k]}" for k in ("set", "rows", "method", "seed", "outcome", *FIELDS[4:9]) if k in line]
+            console.print(" | ".join(shown), markup=False, highlight=False)

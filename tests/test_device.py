@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'paloma[gpu]', or its CPU wheel")
 
+from sklearn import config_context  # noqa: E402
 from sklearn.datasets import load_digits, load_iris  # noqa: E402
+from sklearn.utils._array_api import move_estimator_to  # noqa: E402
 
 import paloma  # noqa: E402
 from paloma import (  # noqa: E402
@@ -264,6 +266,38 @@ def test_tensors_on_a_gpu_are_followed():
     on_host = LODML(random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="the model is on the CPU"):
         on_host.transform(rows)
+    voters = MetricKNeighborsClassifier().fit(rows, torch.tensor(y, device="cuda"))
+    assert voters.metric_.transform(rows).device.type == voters.predict(rows).device.type == "cuda"
+    assert np.array_equal(voters.metric_.shared_, LODML(random_state=0, device="cuda").fit(X, y).shared_)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_learner_of_the_cpu_reads_tensors_of_a_gpu():
+    X, y = load_iris(return_X_y=True)
+    rows = torch.tensor(X, device="cuda")
+    one, other = SLMOML(random_state=0).fit(X, y), SLMOML(random_state=0).fit(rows, y).partial_fit(rows, y)
+    one.partial_fit(X, y)
+    assert other.transform(rows).device.type == "cuda"
+    assert np.array_equal(one.transform(X), other.transform(rows).cpu().numpy())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_under_dispatch_what_was_learned_follows_too(device, monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    rows = torch.tensor(X, device=device)
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    with config_context(array_api_dispatch=True):
+        metric = LODML(random_state=0).fit(rows, y)
+        voters = MetricKNeighborsClassifier(metric).fit(rows, y)
+        for learned in (metric.shared_, metric.local_, metric.whitener_, metric.metric_matrix(1), voters.rows_):
+            assert isinstance(learned, torch.Tensor)
+            assert learned.device == rows.device
+        with pytest.raises(ValueError, match="must use the same namespace"):
+            voters.predict(X)
+        moved = move_estimator_to(metric, np, "cpu")
+    assert np.array_equal(moved.shared_, metric.shared_.cpu().numpy())
+    assert np.allclose(moved.transform(X), metric.transform(rows).cpu().numpy(), atol=1e-9)
+    assert moved.partial_fit(X, y).device is None
 
 
 @pytest.mark.parametrize("device", DEVICES)

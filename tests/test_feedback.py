@@ -9,48 +9,13 @@ import pytest
 from scipy.linalg import sqrtm
 
 import paloma
+from helpers.feedback import D, N, X, precision, same, session
 from paloma.feedback import FeedbackSearch, Statement
 from paloma.feedback._guard import STRENGTHS, Judged
 from paloma.feedback._model import LONG_PAGE, PAGE
 from paloma.feedback._start import FAR_WEIGHT, PRIOR, root_of, scatter_of
 from paloma.feedback._statement import IMPLIED, MAX_TAUGHT, lesson_of
-
-N, D, CLASSES = 240, 12, 6
-
-
-def rows(seed=0):
-    """Classes that three of the features tell, among others that vary more."""
-    rng = np.random.default_rng(seed)
-    y = rng.integers(CLASSES, size=N)
-    centers = rng.normal(size=(CLASSES, D)) * (np.arange(D) < 3)
-    return centers[y] * 1.5 + rng.normal(size=(N, D)) * np.where(np.arange(D) < 3, 0.5, 1.0), y
-
-
-X, Y = rows()
-
-
-def session(n, *, seed=0, invert=False, user=None, search=None, y=Y, **options):
-    """n statements of a user who marks the first ten results by his classes."""
-    search = FeedbackSearch(X, **options) if search is None else search
-    rng = np.random.default_rng(seed)
-    for time in range(n):
-        query = int(rng.integers(N))
-        near = search.search(query, 10, user=user)[1]
-        yes = [item for item in near if (y[item] == y[query]) != invert]
-        search.mark(query, yes, [item for item in near if item not in yes], user=user, time=time)
-    return search
-
-
-def precision(search, y=Y, **options):
-    return np.mean([y[search.search(q, 10, **options)[1]] == y[q] for q in range(N)])
-
-
-def same(one, other):
-    """Equal to the bit, in all that is published."""
-    assert one.log == other.log
-    assert np.array_equal(one.metric_matrix(), other.metric_matrix())
-    assert one.quality() == other.quality()
-
+from paloma.feedback._suggest import Relevance
 
 # -- statements --------------------------------------------------------------------------------------------------------
 
@@ -452,8 +417,41 @@ def test_suggestions_are_new_questions():
     queries = [each.query for each in found]
     assert len(set(queries)) == 5
     assert not asked & set(queries)
-    assert list(found[0].show) == search.search(queries[0], 10)[1]
+    near = search.search(queries[0], 50)[1]
+    assert list(found[0].show) in [near[::step][:10] for step in (1, 2, 3, 5)]
     assert search.suggest(5) == found
+
+
+def test_relevance_of_marks_by_their_distance():
+    rng = np.random.default_rng(0)
+    logs, relevant = np.r_[rng.normal(-1, 0.5, 4000), rng.normal(1, 0.5, 4000)], np.arange(8000) < 4000
+    likely = Relevance(np.exp(logs), relevant)
+    x = np.linspace(-1, 1, 9)
+    np.testing.assert_allclose(likely(np.exp(x)), 1 / (1 + np.exp(8 * x)), atol=0.03)
+    assert (Relevance(np.ones(3), np.ones(3, bool))(np.array([0.0, 1.0])) == 0.5).all()
+
+
+def test_a_suggestion_is_the_query_whose_marks_are_likely_to_be_mixed_most():
+    search = session(30)
+    metric = search.metric_matrix()
+
+    def values(query, items):
+        gaps = X[items] - X[query]
+        return np.einsum("ij,jk,ik->i", gaps, metric, gaps)
+
+    log = search.log
+    marks = [(said.query, item, item in said.relevant) for said in log for item in (*said.relevant, *said.irrelevant)]
+    likely = Relevance(np.array([values(q, [item])[0] for q, item, _ in marks]), np.array([yes for *_, yes in marks]))
+    free = sorted(set(range(N)) - {said.query for said in log})
+
+    def worth(query, step):
+        share = likely(values(query, search.search(query, 15)[1][: 5 * step : step])).mean()
+        return share * (1 - share)
+
+    step = max((1, 3), key=lambda step: np.mean([worth(query, step) for query in free]))
+    [found] = search.suggest(1, k=5, n_tried=N)
+    assert found.query == max(free, key=lambda query: worth(query, step))
+    assert list(found.show) == search.search(found.query, 15)[1][: 5 * step : step]
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,9 @@ def _axes(ax: Any, size: tuple[float, float] = (6.0, 4.0)) -> Any:
 
 def _strongest(learner: Learner, n: int) -> list[Any]:
     """Labels of the classes whose metrics are farthest from the shared part."""
-    shared = learner.metric_matrix()
-    distances = [np.linalg.norm(learner.metric_matrix(label) - shared) for label in learner.classes_]
+    reader = reader_of(learner)
+    shared = reader.matrix()
+    distances = [np.linalg.norm(reader.matrix(label) - shared) for label in learner.classes_]
     return [learner.classes_[k] for k in np.argsort(distances, kind="stable")[::-1][:n] if distances[k] > 0]
 
 
@@ -59,8 +60,8 @@ def spectra(metric: Any, *, n_classes: int = 5, ax: Any = None) -> Any:
     'shared'
     """
     learner = bare_learner(metric)
-    symmetric, parts = measure_of(learner).is_distance, {"shared": reader_of(learner).matrix()}
-    parts |= {str(label): learner.metric_matrix(label) for label in _strongest(learner, n_classes)}
+    symmetric, reader = measure_of(learner).is_distance, reader_of(learner)
+    parts = {"shared": reader.matrix()} | {str(label): reader.matrix(label) for label in _strongest(learner, n_classes)}
     ax = _axes(ax)
     for name, matrix in parts.items():
         values = np.linalg.eigvalsh(matrix) if symmetric else np.linalg.svd(matrix, compute_uv=False)
@@ -99,7 +100,7 @@ def feature_weights(
     if len(names) != d:
         raise ValueError(f"names must be those of the {d} features, got {len(names)}.")
     labels = [None, *_strongest(learner, n_classes)]
-    weights = np.stack([np.diag(learner.metric_matrix(label)) for label in labels])
+    weights = np.stack([np.diag(reader_of(learner).matrix(label)) for label in labels])
     weights = weights / np.maximum(np.abs(weights).mean(axis=1, keepdims=True), np.finfo(weights.dtype).tiny)
     heavy = np.argsort(-np.abs(weights).max(axis=0), kind="stable")[:n_features]
     ax = _axes(ax, (2.0 + 0.4 * len(heavy), 1.5 + 0.3 * len(labels)))

@@ -80,3 +80,8 @@ def mixed_shares(tables, points, codes, truth, k=10, soft=True):
             weights = np.exp(-mixed[near] / (0.25 * mixed[near][-1])) if soft else 1 / (np.arange(k) + max(k / 7, 1.0))
             shares[p, q] = weights[codes[near] == label].sum() / weights.sum()
     return shares
+
+
+def coded_values(codes, vector, constants):
+    """|x|^2 - 2 <x, q> up to units: constants less twice the products of rows of whole numbers and a vector."""
+    return constants - 2.0 * (codes.astype(np.float64) @ vector)

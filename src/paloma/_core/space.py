@@ -254,8 +254,12 @@ class Space(ABC):
         """Rows of X that come next have these numbers in the whole data, over all shards."""
 
     def published(self) -> dict[str, Any]:
-        """Learned attributes that this representation adds to, or changes of, the estimator's."""
+        """Learned attributes that this representation adds to the estimator's."""
         return {}
+
+    def divisor(self, scale: float | None) -> Any:
+        """What rows are divided by, if the model divides them by `scale`."""
+        return 1.0 if scale is None else scale
 
     def check_rows(self, who: str, X: Rows) -> None:  # noqa: B027
         """Refuse rows that learning cannot go on with."""

@@ -1,14 +1,24 @@
-"""Everything follows X: a method that is given tensors answers with tensors, on the same device."""
+"""Everything follows X: who is given arrays of torch or another library answers with such arrays, on the same device.
+
+What was learned is NumPy inside. Under scikit-learn's `array_api_dispatch` it is also handed out as X was given.
+"""
 
 from collections.abc import Callable
+from copy import deepcopy
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+from sklearn import get_config
+
 from .. import _validation as check
-from .._device import array_of, is_tensor, like
+from .._device import alike, array_of, is_foreign, is_tensor, like, sample_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+# Methods whose rows must be of the kind that was fitted on, under `array_api_dispatch`: scikit-learn's own.
+ASKING = frozenset({"transform", "predict", "predict_proba"})
 
 
 def device_of(learner: Any) -> Any:
@@ -17,33 +27,87 @@ def device_of(learner: Any) -> Any:
 
 
 def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Give a method NumPy arrays for tensors, and its caller tensors for NumPy arrays.
+    """Give a method NumPy arrays for those of other libraries, and its caller the latter for the former.
 
-    A learner, which has a device, goes where the tensors are, or refuses them.
+    What is given no rows, such as an attribute, follows the rows of `fit`. A learner, which has a device, goes where
+    tensors are, or refuses them.
     """
+    begins, asks = method.__name__ == "fit", method.__name__ in ASKING
 
     @wraps(method)
     def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
-        values: list[Any] = [*args, *kwargs.values()]
-        given = [value for value in values if is_tensor(value)]
-        begins, has_device = method.__name__ == "fit", hasattr(self, "device")
-        if not given and not (begins and vars(self).get("_followed")):
+        given: list[Any] = [value for value in (*args, *kwargs.values()) if is_foreign(value)]
+        own = vars(self)
+        if not given and "_home" not in own and not (begins and own.get("_followed")):
             return method(self, *args, **kwargs)
         plain: Callable[..., R] = method
-        who, before = check.name_of(self), vars(self).get("_followed")
-        arrays = [array_of(who, value) if is_tensor(value) else value for value in args]
-        named = {name: array_of(who, value) if is_tensor(value) else value for name, value in kwargs.items()}
+        who, home, before = check.name_of(self), own.get("_home"), own.get("_followed")
+        first: Any = kwargs.get("X", args[0] if args else None)
+        lead = first if _is_rows(first) else given[0] if given else home
+        if asks and home is not None and get_config()["array_api_dispatch"]:
+            _refuse_others(f"{who}.{method.__name__}()", lead, home)
+        arrays = as_arrays(who, *args)
+        named = dict(zip(kwargs, as_arrays(who, *kwargs.values()), strict=True))
+        has_device = hasattr(self, "device")
         if has_device:
-            _meet(self, who, [value.device for value in given], begins)
+            _meet(self, who, [value.device for value in given if is_tensor(value)], begins)
+            if begins or not hasattr(self, "_model"):
+                settle(self, lead)
         try:
             answer = plain(self, *arrays, **named)
         except BaseException:
             if has_device:
                 self._followed = before
+                _put_home(self, home)
             raise
-        return like(answer, given[0]) if given else answer
+        return like(answer, lead) if is_foreign(lead) else answer
 
     return call
+
+
+def as_arrays(who: str, *values: Any) -> tuple[Any, ...]:
+    """Values, those that are arrays of another library in NumPy."""
+    return tuple(array_of(who, value) if is_foreign(value) else value for value in values)
+
+
+def settle(estimator: Any, X: Any) -> None:
+    """Remember the library and device of the rows that are fitted on, if scikit-learn's `array_api_dispatch` is on."""
+    _put_home(estimator, sample_of(X) if is_foreign(X) and get_config()["array_api_dispatch"] else None)
+
+
+def converted(estimator: Any, converter: Callable[[Any], Any]) -> Any:
+    """A copy that hands out what it learned as `converter` turns NumPy arrays: for scikit-learn's `move_estimator_to`.
+
+    A learner that followed its rows to a device moves with them.
+    """
+    out, home = deepcopy(estimator), converter(np.empty(0, np.float32))
+    _put_home(out, home if is_foreign(home) else None)
+    device = str(home.device) if is_tensor(home) and home.device.type != "cpu" else None
+    if hasattr(out, "device") and out.device is None and device != vars(out).get("_followed"):
+        out.to(device)
+    return out
+
+
+def _put_home(estimator: Any, home: Any) -> None:
+    if home is None:
+        vars(estimator).pop("_home", None)
+    else:
+        estimator._home = home
+
+
+def _is_rows(value: Any) -> bool:
+    """Whether an answer may follow this argument; a label or a number is none that it may."""
+    return bool(getattr(value, "shape", isinstance(value, list | tuple)))
+
+
+def _refuse_others(call: str, lead: Any, home: Any) -> None:
+    if not (is_foreign(lead) and alike(lead, home)):
+        raise ValueError(
+            f"Inputs passed to {call} must use the same namespace and the same device as those passed to fit(): "
+            f"{type(home).__module__} on {home.device}, got {type(lead).__module__}.{type(lead).__name__}"
+            f"{f' on {lead.device}' if is_foreign(lead) else ''}. Convert them, or ask outside of "
+            "array_api_dispatch=True, where every kind of rows is taken."
+        )
 
 
 def _meet(learner: Any, who: str, devices: list[Any], begins: bool) -> None:
@@ -54,7 +118,7 @@ def _meet(learner: Any, who: str, devices: list[Any], begins: bool) -> None:
     if begins or not hasattr(learner, "_model"):
         learner._followed = gpus[0] if gpus and learner.device is None else None
         return
-    home = str(learner._model.space.device or "the CPU")
+    home = str(learner._model.space.device or vars(learner).get("_followed") or "the CPU")
     if gpus and gpus[0].partition(":")[0] != home and gpus[0] != home:
         raise ValueError(
             f"{who}: a tensor is on {gpus[0]}, but the model is on {home}. Move one of them: x.cpu(), or "

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,7 +35,7 @@ from .._training.trainer import Trainer
 from .._training.whitening import on_whitened
 from .._typing import Array
 from ._alone import alone, lock_of
-from ._following import following
+from ._following import converted, following
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -269,8 +269,6 @@ class Learner(BaseEstimator):
         """Set the learned attributes; `loss` is that of the last pass, None if there was none."""
         self._model = model
         self.classes_ = model.labels.sorted.copy()
-        self.scale_ = 1.0 if model.scale is None else model.scale
-        self.whitener_ = None if model.whitener is None else model.whitener.copy()
         self.n_triplets_, self.n_updates_ = model.counts.seen, model.counts.updates
         self.loss_ = getattr(self, "loss_", 0.0) if loss is None else loss
         for name, value in model.space.published().items():
@@ -314,7 +312,7 @@ class Learner(BaseEstimator):
         group : instead of y, whose metric to use if the learner learned with `groups`.
         """
         reader = self._reader()
-        return reader.scores(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
+        return reader.scores(reader.pair_values(pairs, check.of_group(y, group, np.shape(pairs)[0]), X))
 
     @following
     @alone
@@ -345,10 +343,11 @@ class Learner(BaseEstimator):
         """(n_queries, n_items) matrix of `pair_score`; y are the classes of the items, or all are read for a group."""
         reader = self._reader()
         rows = reader.rows(X)
-        codes = reader.candidates(rows, of_group(y, group, rows.shape[0]))
+        codes = reader.candidates(rows, check.of_group(y, group, rows.shape[0]))
         with jobs(self.n_jobs):
             return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
+    @following
     @alone
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
@@ -487,6 +486,7 @@ class Learner(BaseEstimator):
     # -- learned attributes --------------------------------------------------------------------------------------------
 
     @property
+    @following
     @alone
     def shared_(self) -> Array:
         """U, the raw last iterate in scaled units: no projection, no averaging."""
@@ -494,6 +494,7 @@ class Learner(BaseEstimator):
         return model.space.last(settings.choice, len(self.classes_)).shared.copy()
 
     @property
+    @following
     @alone
     def local_(self) -> Array:
         """(n_classes, d, d): L of classes_[k], the raw last iterates in scaled units; empty for a global learner."""
@@ -501,6 +502,22 @@ class Learner(BaseEstimator):
         last = model.space.last(settings.choice, len(self.classes_))
         order = self._reader().order.tolist() if hasattr(self, "lam") else []
         return np.array([last.local(code) for code in order], last.start.dtype).reshape(len(order), *last.start.shape)
+
+    @property
+    @following
+    @alone
+    def scale_(self) -> Any:
+        """The number that X is divided by; several groups have one each."""
+        check_is_fitted(self)
+        return self._model.space.divisor(self._model.scale)
+
+    @property
+    @following
+    @alone
+    def whitener_(self) -> Array | None:
+        """What X is multiplied by before it is divided by `scale_`: (d, d), (d,) or None."""
+        check_is_fitted(self)
+        return None if self._model.whitener is None else self._model.whitener.copy()
 
     @property
     @alone
@@ -517,6 +534,7 @@ class Learner(BaseEstimator):
         return t / s if s and settings.choice.locality.is_local else 0.0
 
     @property
+    @following
     @alone
     def recent_loss_(self) -> Array:
         """(n_classes,) mean loss of the last thousand or so triplets of classes_[k], each before its own step."""
@@ -524,6 +542,7 @@ class Learner(BaseEstimator):
         return self._model.drift.recent(self._model.labels.order)
 
     @property
+    @following
     @alone
     def long_run_loss_(self) -> Array:
         """(n_classes,) mean loss of all triplets of classes_[k], each when it was first met."""
@@ -556,9 +575,12 @@ class Learner(BaseEstimator):
         if self.__sklearn_is_fitted__():
             self._learned_with = self.get_params(deep=False)
 
+    def __sklearn_array_api_convert__(self, converter: Any) -> Self:
+        return cast(Self, converted(self, converter))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
+        tags.target_tags.required = tags.array_api_support = True
         tags.input_tags.sparse = self._sparse
         kernel = getattr(self, "kernel", None)
         tags.input_tags.pairwise = isinstance(kernel, str) and kernel == "precomputed"
@@ -571,15 +593,6 @@ def _differ(one: Any, two: Any) -> bool:
 
 def _brief(value: Any) -> str:
     return reprlib.repr(" ".join(repr(value).split()))[1:-1]
-
-
-def of_group(y: Any, group: Any, n: int) -> Any:
-    """Classes of n candidates: y, or this group for all of them."""
-    if group is None:
-        return y
-    if y is not None:
-        raise ValueError("Pass either y or group: a metric belongs to a class or to a group, not to both.")
-    return np.full(n, group)
 
 
 def _refuse_sparse(vectors: Any) -> None:

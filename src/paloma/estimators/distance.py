@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .. import _validation as check
 from .._core.locality import SHARED, Locality
 from .._core.measure import DISTANCE
 from .._spaces.diagonal import Diagonal, DiagonalMetric
@@ -19,7 +20,7 @@ from .._training.settings import Settings
 from .._typing import Array
 from ._alone import alone
 from ._following import following
-from .base import Learner, of_group
+from .base import Learner
 from .docs import TEXTS
 from .parameters import dense, parse, per_class, projected
 
@@ -58,7 +59,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         With `group`, instead of y, distances under the metric of that group.
         """
         reader = self._reader()
-        return reader.distances(reader.pair_values(pairs, of_group(y, group, np.shape(pairs)[0]), X))
+        return reader.distances(reader.pair_values(pairs, check.of_group(y, group, np.shape(pairs)[0]), X))
 
     def get_mahalanobis_matrix(self) -> Array:
         """components_^T components_: the shared part made p.s.d., in the units of X."""
@@ -66,6 +67,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return components.T @ components
 
     @property
+    @following
     @alone
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
@@ -84,7 +86,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     def get_metric(self) -> Callable[..., float]:
         """f(u, v, squared=False) under the shared part; picklable."""
-        return SharedMetric(self.components_)
+        return SharedMetric(self._reader().metric.components())
 
     @property
     @alone
@@ -206,6 +208,7 @@ class DiagonalODML(DistanceLearner):
         return parse(self, DISTANCE, per_class(self.lam), Diagonal(self.init))
 
     @property
+    @following
     @alone
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""

@@ -83,7 +83,8 @@ TRIPLETS = """\
         Triplets learned in one block. This affects speed, never the result.
     device : None, "auto", or a device as torch spells it
         Where OASIS, ODML, LOSL and LODML learn, mine and search: "cuda", "cuda:1", "cpu" (by torch), "auto" (a GPU if
-        there is one). None: where X is, if it is a tensor on a GPU, else on the CPU without torch. See docs/gpu.md.
+        there is one). None: where X is, if it is a tensor on a GPU, else on the CPU without torch. The other learners
+        are on the CPU, wherever X is. See docs/gpu.md.
     n_jobs : int or None
         At most how many threads large matrix products take, -1: as many as there are CPUs. Small ones always run on
         one. None: as many as this process may use (docs/speed.md).

@@ -11,6 +11,7 @@ from .._spaces.grouped import Grouped, GroupedSpace
 from .._training.settings import Settings
 from .._typing import Array
 from ._alone import alone
+from ._following import following
 from .distance import DistanceLearner
 from .parameters import parse, per_class
 
@@ -105,12 +106,14 @@ class OMDML(DistanceLearner):
         return cast(GroupedSpace, self._model.space).state.hedge
 
     @property
+    @following
     @alone
     def weights_(self) -> Array:
         """(n_groups,) weights theta of the modalities, in the order of `groups_`."""
         return self._hedge.weights
 
     @property
+    @following
     @alone
     def weights_path_(self) -> tuple[Array, Array]:
         """Weights over time: triplets seen, and theta then; at most a few hundred points."""

@@ -38,9 +38,9 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
         raise ValueError(f"forget={learner.forget} requires psd='never' or 'end', got psd={learner.psd!r}: decay "
                          "toward the start does not commute with projections inside the loop.")  # fmt: skip
     choice = Choice(measure, locality, step, psd, float(learner.C), float(learner.margin), float(learner.forget))
-    if device_of(learner) not in (None, "auto") and space.device is None:
+    if learner.device not in (None, "auto") and space.device is None:
         raise ValueError(
-            f"{who} learns on the CPU alone and only supports device=None, got {device_of(learner)!r}. OASIS, ODML, "
+            f"{who} learns on the CPU alone and only supports device=None, got {learner.device!r}. OASIS, ODML, "
             "LOSL, LODML, L2OSL and L2ODML learn on a device."
         )
     regions, soft = _regions(learner, who, space)

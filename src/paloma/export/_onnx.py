@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._optional import optional
 from .._search.voting import SOFTNESS, vote_weights
-from ..estimators import bare_learner, reader_of
+from ..estimators import as_arrays, bare_learner, reader_of
 from ..neighbors import MetricKNeighborsClassifier
 from ._parts import Parts
 
@@ -129,21 +129,23 @@ def _item(graph: Graph, parts: Parts, X: str) -> str:
 def _knn(classifier: MetricKNeighborsClassifier, dtype: Any) -> Any:
     """Search vectors of the rows that vote, the k best products, and their vote (theory 23)."""
     check_is_fitted(classifier)
-    if classifier.weights == "distance" or sp.issparse(classifier.rows_):
+    held = (classifier.rows_, classifier.labels_, classifier.row_numbers_)
+    rows, labels, row_numbers = as_arrays("to_onnx", *held)
+    if classifier.weights == "distance" or sp.issparse(rows):
         what = "weights='distance'" if classifier.weights == "distance" else "a classifier of sparse rows"
         raise ValueError(f"{what} cannot be exported to ONNX; weights='soft' or 'uniform' over dense rows can.")
     parts = Parts.of(classifier.metric_, dtype)
     graph, k = Graph(parts.stack.dtype), classifier.n_neighbors_
-    items = graph.constant(parts.item_vectors(classifier.rows_, classifier.labels_).T)
+    items = graph.constant(parts.item_vectors(rows, labels).T)
     queries = _query(graph, parts, graph.input("X", ("n", parts.stack.shape[1])))
     found, places = graph.add(
         "TopK", graph.add("MatMul", queries, items), graph.constant([k], np.int64), n_outputs=2, axis=1
     )
     squares = graph.add("Max", graph.add("Neg", found), graph.constant(0.0))
-    numbers = graph.constant(classifier.row_numbers_, np.int64)
+    numbers = graph.constant(row_numbers, np.int64)
     graph.output("values", graph.add("Sqrt", squares) if parts.is_distance else found, ("n", k))
     graph.output("rows", graph.add("Gather", numbers, places), ("n", k), np.int64)
-    codes = np.searchsorted(classifier.classes_, classifier.labels_)
+    codes = np.searchsorted(classifier.classes_, labels)
     neighbors = graph.add("Gather", graph.constant(codes, np.int64), places)
     weights = _weights(graph, classifier.weights, squares, parts.is_distance, k)
     _vote(graph, neighbors, weights, len(classifier.classes_))

@@ -14,10 +14,12 @@ STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 # A stronger metric is followed unless a weaker one is better by more than this many standard errors: a one-sided test
 # at 84 %, and the doubt is in favor of the weaker one.
 CAUTION = 1.0
-# A speaker is not believed if, at 95 %, what is nearer under all that was learned from the others is called irrelevant
-# more often than not. That metric has ranked what he saw; judged by another one, the nearer items of such a selection
-# look the less relevant ones, whoever speaks.
-DISTRUST = 1.645
+# A speaker is not believed if what is nearer under all that was learned is called irrelevant more often than not, in
+# the long run at 95 %. Of few statements n the confidence asked for is smaller, n / (n + EARLY) of as many standard
+# errors: what a vandal teaches soon makes him look right, and to believe an honest speaker later costs little. That
+# metric has ranked what he saw; judged by another one, the nearer items of such a selection look the less relevant
+# ones, whoever speaks.
+DISTRUST, EARLY = 1.645, 15
 # So many statements a speaker must have made before he can be disbelieved; the last so many that strength is judged by.
 LEAST, WINDOW = 3, 400
 DOUBT = 0.25
@@ -51,26 +53,24 @@ class Judged:
         known = {name: code for code, name in enumerate(names)}
         return Judged(names, (*self.pages, (scores, np.array([known[user] for user in users], np.int64))))
 
-    def distrusted(self) -> frozenset[str]:
-        """Speakers whose statements contradict rows and other speakers."""
+    def distrusted(self, before: frozenset[str] = frozenset()) -> frozenset[str]:
+        """Speakers whose statements contradict rows and other speakers; those who did `before` until they agree."""
         agreement, codes = self.scores[:, -1] - 0.5, self.codes
         n = np.bincount(codes, minlength=len(self.names))
         many = np.flatnonzero(n >= LEAST)
         mean = np.bincount(codes, agreement, len(self.names))[many] / n[many]
         suspects = many[mean < 0]
-        found = (agreement[codes == code] for code in suspects)
-        return frozenset(self.names[code] for code, own in zip(suspects, found, strict=True)
-                         if own.mean() + DISTRUST * _error(own) < 0)  # fmt: skip
+        return frozenset(self.names[code] for code in suspects
+                         if self.names[code] in before or _against(agreement[codes == code]))  # fmt: skip
 
-    def believed(self) -> Array:
+    def believed(self, distrusted: frozenset[str]) -> Array:
         """Recent scores of all others."""
-        no = self.distrusted()
-        codes = [code for code, name in enumerate(self.names) if name in no]
+        codes = [code for code, name in enumerate(self.names) if name in distrusted]
         return self.scores[~np.isin(self.codes, codes)][-WINDOW:]
 
-    def strength(self) -> float:
+    def strength(self, distrusted: frozenset[str] = frozenset()) -> float:
         """The largest that no smaller one is clearly better than; 1 as long as nothing is known."""
-        scores = self.believed()
+        scores = self.believed(distrusted)
         if len(scores) < LEAST:
             return 1.0
         chosen = 0
@@ -79,6 +79,12 @@ class Judged:
             if all(gain.mean() >= -CAUTION * _error(gain) for gain in gains.T):
                 chosen = k
         return STRENGTHS[chosen]
+
+
+def _against(agreement: Array) -> bool:
+    """Whether the mean of so many agreements is clearly negative."""
+    n = len(agreement)
+    return bool(agreement.mean() + DISTRUST * n / (n + EARLY) * _error(agreement) < 0)
 
 
 def _error(values: Array) -> float:

@@ -7,9 +7,8 @@ one on top of it, and again with their page once it is. What is held after n sta
 said and undone on the way, bit for bit.
 """
 
-import threading
 from collections.abc import Sequence
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
@@ -17,12 +16,17 @@ from typing import Any, Self
 import numpy as np
 
 from .. import _validation as check
-from .._spaces.dense.space import following
+from .._core.choice import Choice
+from .._core.locality import Locality
+from .._core.measure import DISTANCE
+from .._core.psd import Psd
+from .._core.step import Step
+from .._threads import sharing
 from .._typing import Array
-from ..estimators import LODML
 from ._guard import STRENGTHS, Judged
+from ._metrics import Form, Metrics
 from ._rows import Rows
-from ._start import root_of, scatter_of
+from ._start import root_of
 from ._statement import Lesson, Statement, lesson_of
 
 RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 40, 80, 160, 320, 640, 1280))
@@ -31,118 +35,140 @@ PAGE, LONG_PAGE = 32, 128
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
-# Groups are users; this marks statements of nobody, and the other is a user that never speaks.
-NOBODY, STRANGER = "", " "
+# Who speaks if nobody in particular does.
+NOBODY = ""
 # States that are kept at most, for undoing.
 KEPT_STATES = 20
-# Lessons that are kept, enough for every renewal; others are drawn from their statements again.
-KEPT_LESSONS = 2048
+# Lessons that are kept; others are drawn from their statements again.
+KEPT_LESSONS = 16_384
 
 
 @dataclass(frozen=True, eq=False)
 class FeedbackState:
     """What is known after n statements; that of a full page is never changed, and can be kept in a file.
 
-    root : W, symmetric; rows become X W, among which random pairs have the mean squared distance 1.
-    learner : learned on such rows; None: nothing was said that could be learned.
+    root : W, symmetric; rows X, in units of their spread, become X W, among which random pairs have the mean squared
+        distance 1.
+    learned : learned on such rows; None: nothing was said that could be learned. lam : weight of what is shared in it.
     judged, strength, distrusted : what the guard knows, and what it makes of it.
     """
 
     n: int
     root: Array
-    learner: LODML | None = None
+    lam: float
+    learned: Metrics | None = None
     judged: Judged = field(default_factory=Judged)
     strength: float = 1.0
     distrusted: frozenset[str] = frozenset()
 
-    def metric(self, user: str | None, strength: float) -> Array:
+    def form(self, user: str | None, strength: float) -> Form:
         """M of rows X; up to 1/2 a power of the start, beyond it the start and a share of what was learned."""
-        if strength == 0.0:
-            return np.eye(len(self.root))
         if strength == 0.25:
-            return self.root
-        inside = self._learned(user)
-        if inside is None or strength == 0.5:
-            return self.root @ self.root
+            return Form(None, self.root)
+        identity = np.eye(len(self.root))
+        if strength <= 0.5 or self.learned is None:
+            return Form(None if strength == 0.0 else self.root, identity)
+        inside = self.learned.inside(user, self.lam).astype(np.float64)
         if strength < 1.0:
-            inside = (2.0 - 2.0 * strength) * np.eye(len(inside)) + (2.0 * strength - 1.0) * inside
-        return self.root @ inside @ self.root
+            inside = (2.0 - 2.0 * strength) * identity + (2.0 * strength - 1.0) * inside
+        return Form(self.root, inside)
+
+    def metric(self, user: str | None, strength: float) -> Array:
+        """The same as a matrix."""
+        return self.form(user, strength).matrix()
 
     def values(self, differences: Array, user: str | None) -> Array:
         """Squared distances under the metrics of all STRENGTHS, (n, len(STRENGTHS)): they share two products."""
-        mapped, inside = differences @ self.root, self._learned(user)
-        start = (mapped * mapped).sum(axis=1)
-        learned = start if inside is None else ((mapped @ inside) * mapped).sum(axis=1)
-        half, none = (mapped * differences).sum(axis=1), (differences * differences).sum(axis=1)
+        dtype = differences.dtype
+        mapped = differences @ self.root.astype(dtype, copy=False)
+        none, half, start = (_products(*each) for each in ((differences,) * 2, (mapped, differences), (mapped,) * 2))
+        learned = start
+        if self.learned is not None:
+            inside = self.learned.inside(user, self.lam).astype(dtype, copy=False)
+            learned = _products(mapped @ inside, mapped)
         return np.stack([none, half, start, 0.5 * (start + learned), learned], axis=1)
 
-    def _learned(self, user: str | None) -> Array | None:
-        """M that was learned on mapped rows: the same bits whenever it is read."""
-        if self.learner is None:
-            return None
-        before = following.set(False)
-        try:
-            return self.learner.metric_matrix(STRANGER if user is None else user)
-        finally:
-            following.reset(before)
-
     def __paloma_state__(self) -> dict[str, Any]:
+        learned = {} if self.learned is None else {
+            "shared": self.learned.shared,
+            "users": list(self.learned.own),
+            "own": np.array([*self.learned.own.values()], np.float32).reshape(-1, *self.root.shape),
+        }  # fmt: skip
         return {
             "n": self.n,
             "root": self.root,
+            "lam": self.lam,
             "scores": self.judged.scores,
             "names": list(self.judged.names),
             "codes": self.judged.codes,
             "strength": self.strength,
             "distrusted": sorted(self.distrusted),
-        } | ({} if self.learner is None else {"learner": self.learner})
+        } | learned
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        root, scores, codes = state["root"], state["scores"], state["codes"]
+        root, scores, codes, learned = state["root"], state["scores"], state["codes"], None
         names = tuple(str(name) for name in state["names"])
-        n, strength, learner = state["n"], state["strength"], state.get("learner")
+        n, lam, strength = state["n"], state["lam"], state["strength"]
         check.check_count("n", n)
-        right = strength in STRENGTHS and isinstance(learner, LODML | None) and root.ndim == 2
+        check.check_real("lam", lam, 0.0, 1.0)
+        right = strength in STRENGTHS and root.ndim == 2 and root.shape[0] == root.shape[1]
         known = len(codes) == 0 or 0 <= codes.min() <= codes.max() < len(names)
+        if "shared" in state:
+            shared, own, users = state["shared"], state["own"], [str(user) for user in state["users"]]
+            right &= shared.shape == root.shape and own.shape == (len(set(users)), *root.shape)
+            right &= len(own) == len(users) and all(each.dtype == np.float32 for each in (shared, own))
+            learned = Metrics(shared, dict(zip(users, own, strict=False)))
         if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        judged = Judged(names, ((scores, codes),) if len(codes) else ())
-        return cls(n, root, learner, judged, strength, frozenset(map(str, state["distrusted"])))
+        judged, distrusted = Judged(names, ((scores, codes),) if len(codes) else ()), map(str, state["distrusted"])
+        return cls(n, root, lam, learned, judged, strength, frozenset(distrusted))
 
 
 class Model:
     """States along a log of statements: the last full page, what was learned since, and states on the way there.
 
-    One thread at a time may call `hear`; meanwhile others read: what they see is changed under `lock`, for as long as
-    it takes to learn one statement.
+    One thread at a time may call `hear`; meanwhile others read: states are never changed, one takes another's place.
     """
 
     def __init__(self, rows: Rows, lam: float, guard: bool) -> None:
         self.rows, self.lam, self.guard = rows, lam, guard
-        self.whole, self.spread = scatter_of(rows.X)
         self.log: list[Statement] = []
-        self.base = self.live = FeedbackState(0, np.eye(len(self.whole)))
+        self.base = self.live = FeedbackState(0, np.eye(len(rows.whole)), lam)
         self.kept = [self.base]
-        self.lock = threading.Lock()
+        locality = Locality.per_class(lam)
+        both = locality.kernel.lam2 + locality.kernel.mu2
+        self._alone = both / locality.kernel.lam2  # weight of a statement of nobody, which moves U alone
+        self._choice = Choice(DISTANCE, locality, Step.parse("pa1", None), Psd("end"), STEP / both, MARGIN)
+        self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
         self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(said, rows.number, len(rows.ids)))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
         """M of rows X, under which two random rows have the mean squared distance 1; by default as it is published."""
-        with self.lock:
-            live = self.live
-            metric = live.metric(user, live.strength if strength is None else strength)
-        return metric / self._typical(metric)
+        return self.form(user, strength).matrix()
 
-    def page_metric(self) -> Array:
+    def form(self, user: str | None = None, strength: float | None = None) -> Form:
+        """The same as factors."""
+        live = self.live
+        return self._scaled(live, user, live.strength if strength is None else strength)
+
+    def page_form(self) -> Form:
         """M of the last full page that users have in common."""
-        base = self.base
-        metric = base.metric(None, base.strength)
-        return metric / self._typical(metric)
+        return self._scaled(self.base, None, self.base.strength)
 
-    def _typical(self, metric: Array) -> float:
-        """Mean squared distance of two random rows."""
-        return 2.0 * self.spread * float((metric * self.whole).sum())
+    def _scaled(self, state: FeedbackState, user: str | None, strength: float) -> Form:
+        form = state.form(user, strength)
+        return replace(form, factor=1.0 / self._typical(form))
+
+    def _typical(self, form: Form) -> float:
+        """Mean squared distance of two random rows: what M and the scatter of all rows have in common."""
+        whole, (root, mapped) = self.rows.whole, self._mapped
+        if form.outer is not None:
+            if root is not form.outer:
+                mapped = form.outer @ whole @ form.outer
+                self._mapped = form.outer, mapped
+            whole = mapped
+        return 2.0 * self.rows.spread * float(np.vdot(form.core, whole))
 
     def hear(self, statements: Sequence[Statement]) -> None:
         """Statements in, one after the other; those of a page that gets full are learned with it alone."""
@@ -156,13 +182,11 @@ class Model:
 
     def _step(self, lesson: Lesson, n: int) -> None:
         """One statement of a page that is not full."""
-        learner = self.live.learner
-        if _name(lesson) in self.live.distrusted:
-            self.live = replace(self.live, n=n)
-        else:
-            learner = deepcopy(learner) if learner is self.base.learner else learner
-            with self.lock:
-                self.live = replace(self.live, n=n, learner=self._taught(learner, [lesson], self.live.root, n))
+        live = self.live
+        learned = live.learned
+        if _name(lesson) not in live.distrusted:
+            learned = self._taught(learned, [lesson], live.root, n)
+        self.live = replace(live, n=n, learned=learned)
 
     def without(self, numbers: Sequence[int]) -> "Model":
         """The model that never heard these statements: the rest is heard again from the last state before them."""
@@ -185,7 +209,6 @@ class Model:
         out.kept = [state for state in self.kept if state.n <= n]
         out.base = out.live = out.kept[-1]
         out.log = list(log[: out.base.n])
-        out.lock = threading.Lock()
         out.hear(log[out.base.n :])
         return out
 
@@ -193,16 +216,16 @@ class Model:
         """A page is full: judge its statements, then learn them."""
         base, page = self.base, self._lessons(self.base.n, n)
         judged = base.judged.extended(*self._judge(base, page)) if self.guard else base.judged
-        distrusted = judged.distrusted()
+        distrusted = judged.distrusted(base.distrusted)
         if n in RENEWALS or distrusted != base.distrusted:
             lessons = [lesson for lesson in self._lessons(0, n) if _name(lesson) not in distrusted]
             root = self._root(lessons)
-            learner = self._taught(None, lessons, root, n)
+            learned = self._taught(None, lessons, root, n)
         else:
             lessons = [lesson for lesson in page if _name(lesson) not in distrusted]
-            root, learner = base.root, self._taught(deepcopy(base.learner), lessons, base.root, n)
-        strength = judged.strength() if self.guard else 1.0
-        self.base = self.live = FeedbackState(n, root, learner, judged, strength, distrusted)
+            root, learned = base.root, self._taught(base.learned, lessons, base.root, n)
+        strength = judged.strength(distrusted) if self.guard else 1.0
+        self.base = self.live = FeedbackState(n, root, self.lam, learned, judged, strength, distrusted)
         self.kept = [*_thinned(self.kept, n), self.base]
 
     def _lessons(self, start: int, stop: int) -> list[Lesson]:
@@ -211,33 +234,25 @@ class Model:
     def _root(self, lessons: list[Lesson]) -> Array:
         """The start from statistics, scaled so that random pairs have the mean squared distance 1."""
         if not lessons:
-            return np.eye(len(self.whole))
-        near, far = (self.rows.differences(np.concatenate([getattr(each, name) for each in lessons]))
+            return np.eye(len(self.rows.whole))
+        near, far = (self.rows.differences(np.concatenate([getattr(each, name) for each in lessons])).astype(np.float64)
                      for name in ("near", "far"))  # fmt: skip
         weights = (np.concatenate([getattr(each, f"{name}_weight") for each in lessons]) for name in ("near", "far"))
-        root = root_of(near, next(weights), far, next(weights), self.whole)
-        return root / np.sqrt(self._typical(root @ root))
+        root = root_of(near, next(weights), far, next(weights), self.rows.whole)
+        return root / np.sqrt(2.0 * float(np.vdot(root @ root, self.rows.whole)))
 
-    def _taught(self, learner: LODML | None, lessons: list[Lesson], root: Array, n: int) -> LODML | None:
+    def _taught(self, learned: Metrics | None, lessons: list[Lesson], root: Array, n: int) -> Metrics | None:
         """Learn triplets in one call, each statement with its bounded weight."""
         lessons = [lesson for lesson in lessons if len(lesson.triplets)]
         if not lessons:
-            return learner
-        lam, mu = self.lam, 1.0 - self.lam
-        both = lam * lam + mu * mu
-        if learner is None:
-            learner = LODML(
-                C=STEP / both, lam=lam, margin=MARGIN, scale=None, unlabeled=NOBODY, average=False, random_state=0
-            )
-        weight = [each.triplet_weight * (1.0 if each.user else both / (lam * lam)) for each in lessons]
-        groups = [_name(each) for each in lessons for _ in each.triplets]
-        rows, numbers = np.unique(np.concatenate([each.triplets for each in lessons]), return_inverse=True)
-        return learner.partial_fit(
-            self.rows.take(rows) @ root,
-            triplets=numbers.reshape(-1, 3),
-            triplet_weight=np.concatenate(weight) * (n / (n + WARM)),
-            groups=groups,
-        )
+            return learned
+        weight = np.concatenate([each.triplet_weight * (1.0 if each.user else self._alone) for each in lessons])
+        users, (pairs, sides, sizes) = [_name(each) for each in lessons], _joined(lessons)
+        differences = self.rows.differences(pairs)
+        with sharing(*differences.shape, len(root)):
+            differences = differences @ root.astype(np.float32)
+        learned = learned or Metrics.start(len(root))
+        return learned.taught(self._choice, differences, sides, weight * (n / (n + WARM)), users, sizes)
 
     def _judge(self, state: FeedbackState, page: list[Lesson]) -> tuple[Array, list[str]]:
         """Share of the triplets of each statement that is ranked right at each strength; a tie is half right.
@@ -249,19 +264,29 @@ class Model:
         scores, users = np.empty((len(page), len(STRENGTHS))), [_name(lesson) for lesson in page]
         for user in dict.fromkeys(users):
             own = [k for k, name in enumerate(users) if name == user]
-            triplets = np.concatenate([page[k].triplets for k in own])
-            owner = np.repeat(np.arange(len(own)), [len(page[k].triplets) for k in own])
+            pairs, sides, _ = _joined([page[k] for k in own])
+            owner = np.repeat(np.arange(len(own)), [len(page[k].sides) for k in own])
             weight = np.concatenate([page[k].triplet_weight for k in own])
-            sides = np.concatenate([triplets[:, :2], triplets[:, ::2]])
-            pairs, places = np.unique(sides, axis=0, return_inverse=True)
-            near, far = state.values(self.rows.differences(pairs), user or None)[places].reshape(2, len(triplets), -1)
-            right = weight[:, None] * (0.5 + 0.5 * np.sign(far - near))
+            values = state.values(self.rows.differences(pairs), user or None)
+            right = weight[:, None] * (0.5 + 0.5 * np.sign(values[sides[:, 1]] - values[sides[:, 0]]))
             scores[own] = np.stack([np.bincount(owner, column, len(own)) for column in right.T], axis=1)
         return scores, users
 
 
 def _full(n: int) -> bool:
     return n in RENEWALS or n % (PAGE if n < max(RENEWALS) else LONG_PAGE) == 0
+
+
+def _joined(lessons: list[Lesson]) -> tuple[Array, Array, Array]:
+    """Pairs of all lessons, what their triplets compare in numbers of these pairs, and how many pairs each has."""
+    sizes = np.array([len(each.pairs) for each in lessons])
+    sides = np.concatenate([each.sides for each in lessons])
+    sides += np.repeat(sizes.cumsum() - sizes, [len(each.sides) for each in lessons])[:, None]
+    return np.concatenate([each.pairs for each in lessons]), sides, sizes
+
+
+def _products(left: Array, right: Array) -> Array:
+    return np.einsum("ij,ij->i", left, right)
 
 
 def _name(lesson: Lesson) -> str:

@@ -6,26 +6,30 @@ from typing import Any
 
 import numpy as np
 
+from .._compiled.codes import coded_values
 from .._typing import Array
+from ._metrics import Form
 
 # Up to this many multiplications all items are ranked under the newest metric; beyond it, candidates of the last page.
-EXACT_WORK = 2e8
+EXACT_WORK = 5e7
 MIN_CANDIDATES = 200
 _CHUNK = 4096  # rows at a time whose images are held
+_LARGEST = 127
 
 
 class Near:
     """Candidates for the k nearest rows of X; (q - x)^T M (q - x) = x^T M x - 2 x^T M q + a constant.
 
-    Of many rows, what is compared is in float32, around their mean, and `renew` prepares it for a new metric, so that
-    no search waits for that.
+    Of many rows, products are taken with a byte for each of their numbers, around their mean, and `renew` prepares the
+    rest for a new metric, so that no search waits for that.
     """
 
     def __init__(self, X: Array) -> None:
         self.X = X
         self._forms: tuple[Any, Array | None] = (None, None)
-        self._page: tuple[Array, Array] | None = None
-        self._light: tuple[Array, Array, Array] | None = None
+        self._page: tuple[Array, Form] | None = None
+        self._plain: Array | None = None
+        self._coded: tuple[Array, Array, Array] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -33,49 +37,67 @@ class Near:
         """Whether all rows are compared under the newest metric."""
         return self.X.size * self.X.shape[1] <= EXACT_WORK
 
-    def exact(self, row: Array, k: int, metric: Array, key: Any) -> Array:
+    def exact(self, row: Array, k: int, form: Form, key: Any) -> Array:
         """Numbers of the k nearest and a few more, in ascending order; `key` is another one for another metric."""
-        known, forms = self._forms
-        if forms is None or known != key:
-            forms = _forms(self.X, metric.astype(self.X.dtype))
-            self._forms = key, forms
-        return _smallest(forms - 2.0 * (self.X @ (metric @ row).astype(self.X.dtype)), k + 9)
+        known, constants = self._forms
+        if constants is None or known != key:
+            constants = _constants(self.X, np.zeros(self.X.shape[1], self.X.dtype), form)
+            self._forms = key, constants
+        return _smallest(constants - 2.0 * (self.X @ form.image(row).astype(self.X.dtype)), k + 9)
 
-    def rough(self, row: Array, k: int, metric: Callable[[], Array] | None) -> Array:
+    def rough(self, row: Array, k: int, page: Callable[[], Form] | None) -> Array:
         """The same of many rows, and more of them, under the metric of the last `renew`; None: Euclidean.
 
-        metric : what the first `renew` would be called with, for the first search.
+        page : what the first `renew` would be called with, for the first search.
         """
-        light, center, squares = self._lightened()
-        forms, page = (squares, np.eye(len(row))) if metric is None else self._prepared(metric)
-        product = light @ (page @ (row - center)).astype(np.float32)
-        return _smallest(forms - 2.0 * product, max(10 * k, MIN_CANDIDATES))
+        codes, center, steps = self._codes()
+        if page is None:
+            constants, image = self._euclidean(), row - center
+        else:
+            constants, form = self._prepared(page)
+            image = form.image(row - center)
+        values = coded_values(codes, (steps * image).astype(np.float32), constants)
+        return _smallest(values, max(10 * k, MIN_CANDIDATES))
 
-    def renew(self, metric: Array) -> None:
+    def renew(self, form: Form) -> None:
         """Prepare for a metric, if anybody has asked."""
         if self._page is not None:
-            self._page = _forms(self._lightened()[0], metric.astype(np.float32)), metric
+            self._page = self._constants(form), form
 
-    def _prepared(self, metric: Callable[[], Array]) -> tuple[Array, Array]:
+    def _prepared(self, page: Callable[[], Form]) -> tuple[Array, Form]:
         with self._lock:
             if self._page is None:
-                first = metric()
-                self._page = _forms(self._lightened()[0], first.astype(np.float32)), first
+                form = page()
+                self._page = self._constants(form), form
             return self._page
 
-    def _lightened(self) -> tuple[Array, Array, Array]:
-        """Rows around their mean in float32, the mean, squared lengths."""
-        if self._light is None:
+    def _constants(self, form: Form) -> Array:
+        return _constants(self.X, self._codes()[1], form).astype(np.float32)
+
+    def _euclidean(self) -> Array:
+        if self._plain is None:
+            self._plain = self._constants(Form(None, np.eye(self.X.shape[1])))
+        return self._plain
+
+    def _codes(self) -> tuple[Array, Array, Array]:
+        """Rows around their mean as small whole numbers, the mean, and the step of each feature."""
+        if self._coded is None:
             center = self.X.mean(axis=0, dtype=np.float64)
-            light = (self.X - center).astype(np.float32)
-            self._light = light, center, np.einsum("ij,ij->i", light, light)
-        return self._light
+            steps = np.maximum(self.X.max(axis=0) - center, center - self.X.min(axis=0)) / _LARGEST
+            codes, inverse = np.empty(self.X.shape, np.int8), 1.0 / np.where(steps > 0, steps, 1.0)
+            for a in range(0, len(self.X), _CHUNK):
+                codes[a : a + _CHUNK] = np.rint((self.X[a : a + _CHUNK] - center) * inverse)
+            self._coded = codes, center, steps
+        return self._coded
 
 
-def _forms(X: Array, metric: Array) -> Array:
-    """x^T M x of each row."""
-    parts = (X[a : a + _CHUNK] for a in range(0, len(X), _CHUNK))
-    return np.concatenate([((part @ metric) * part).sum(axis=1) for part in parts])
+def _constants(X: Array, center: Array, form: Form) -> Array:
+    """x^T M x of each row around a center."""
+    metric, out = form.matrix().astype(X.dtype), np.empty(len(X), X.dtype)
+    for a in range(0, len(X), _CHUNK):
+        part = X[a : a + _CHUNK] - center.astype(X.dtype)
+        np.einsum("ij,ij->i", part @ metric, part, out=out[a : a + _CHUNK])
+    return out
 
 
 def _smallest(values: Array, n: int) -> Array:

@@ -5,14 +5,19 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
+from ._start import scatter_of
 from ._statement import Statement
 
 
 class Rows:
-    """Items numbered 0, 1, 2, ...; rows of queries -1, -2, ..., in the order in which they were said."""
+    """Items numbered 0, 1, 2, ...; rows of queries -1, -2, ..., in the order in which they were said.
+
+    whole : scatter of the items, of mean eigenvalue 1. spread : the mean variance of a feature.
+    """
 
     def __init__(self, X: Array, ids: list[Any]) -> None:
         self.X, self.ids = X, ids
+        self.whole, self.spread = scatter_of(X)
         self.places = {item: place for place, item in enumerate(ids)}
         self._said: dict[tuple[float, ...], int] = {}
         self._extra = np.empty((0, X.shape[1]))
@@ -38,14 +43,26 @@ class Rows:
             raise ValueError(
                 f"FeedbackSearch: the query has {len(statement.query)} numbers, but items have {self.X.shape[1]}."
             )
+        if isinstance(statement.query, tuple) and max(map(abs, statement.query)) > np.finfo(self.X.dtype).max:
+            raise ValueError(
+                f"FeedbackSearch: the query has numbers that are too large for {self.X.dtype}, as items are."
+            )
 
     def take(self, numbers: Array) -> Array:
         """Rows of these numbers, in float64."""
-        out = self.X[np.maximum(numbers, 0)].astype(np.float64)
-        said = numbers < 0
+        return self._taken(numbers).astype(np.float64, copy=False)
+
+    def _taken(self, numbers: Array) -> Array:
+        """The same in the precision of the items."""
+        if not len(self._said):
+            return self.X[numbers]
+        out, said = self.X[np.maximum(numbers, 0)], numbers < 0
         out[said] = self._extra[-1 - numbers[said]]
         return out
 
     def differences(self, pairs: Array) -> Array:
-        """First minus second of each pair."""
-        return self.take(pairs[:, 0]) - self.take(pairs[:, 1])
+        """First minus second of each pair in float32, in units in which the mean variance of a feature is 1."""
+        out = self._taken(pairs[:, 0])
+        out -= self._taken(pairs[:, 1])
+        out *= out.dtype.type(1.0 / np.sqrt(self.spread))
+        return out.astype(np.float32, copy=False)

@@ -6,6 +6,7 @@ no direction moves before statements tell it from the rest.
 """
 
 import numpy as np
+from scipy.linalg import cholesky, solve_triangular
 
 from .._typing import Array
 
@@ -13,7 +14,7 @@ from .._typing import Array
 PRIOR = 10.0
 # Weight of a statement in D, of one in S it is 1: irrelevant results are those that came near, not any.
 FAR_WEIGHT = 0.2
-# Eigenvalues count as at least this share of the largest.
+# Eigenvalues count as at least this share of the largest; the trace is no less than that.
 FLOOR = 1e-9
 # Rows that the scatter of all rows is taken from, evenly spaced.
 MAX_ROWS = 20_000
@@ -28,12 +29,16 @@ def scatter_of(X: Array) -> tuple[Array, float]:
 
 
 def root_of(near: Array, near_weight: Array, far: Array, far_weight: Array, whole: Array) -> Array:
-    """W, symmetric, with M = W W: from differences of rows, whose weights sum to the number of statements."""
+    """W, symmetric, with M = W W: from differences of rows, whose weights sum to the number of statements.
+
+    With S = F F^T, M = F^-T (F^T D F)^1/2 F^-1.
+    """
     similar = _shrunk((near * near_weight[:, None]).T @ near, near_weight.sum(), whole)
     other = _shrunk((far * far_weight[:, None]).T @ far, FAR_WEIGHT * far_weight.sum(), whole)
-    values, vectors = _eigen(similar)
-    root, inverse = ((vectors * values**power) @ vectors.T for power in (0.5, -0.5))
-    return powered(inverse @ powered(root @ other @ root, 0.5) @ inverse, 0.5)
+    least = FLOOR * np.trace(similar)
+    factor = cholesky(similar + least * np.eye(len(whole)), lower=True, check_finite=False)
+    middle = solve_triangular(factor, powered(factor.T @ other @ factor, 0.5), lower=True, trans="T")
+    return powered(solve_triangular(factor, middle.T, lower=True, trans="T"), 0.5)
 
 
 def powered(matrix: Array, power: float) -> Array:

@@ -126,6 +126,8 @@ def _number(value: Any, what: str) -> float:
 class Lesson:
     """What a statement teaches, in numbers of rows: pairs, triplets (anchor, nearer, farther), a weight for each.
 
+    pairs, sides : the distinct (anchor, item) of the triplets, and for each triplet which two of them it compares.
+
     The weights of each kind sum to 1, if there are any. implied : nothing was said to be farther, so that triplets have
     random items there, and a total weight of IMPLIED; they are learned, but prove nothing.
     """
@@ -137,6 +139,8 @@ class Lesson:
     near_weight: Array
     far_weight: Array
     triplet_weight: Array
+    pairs: Array
+    sides: Array
     implied: bool = False
 
 
@@ -159,9 +163,12 @@ def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) 
     if implied:
         rng = np.random.default_rng(_seed(statement, _numbers(near, 2)))
         triplets = [(*pair[:2], int(rng.integers(n_items)), pair[2]) for pair in near]
+    pairs = {pair: None for each in triplets for pair in (each[:2], each[:3:2])}
+    place = {pair: number for number, pair in enumerate(pairs)}
     return Lesson(
         statement.user, _numbers(near, 2), _numbers(far, 2), _numbers(triplets, 3),
-        _weights(near), _weights(far), _weights(triplets) * (IMPLIED if implied else 1.0), implied,
+        _weights(near), _weights(far), _weights(triplets) * (IMPLIED if implied else 1.0),
+        _numbers(list(pairs), 2), _numbers([(place[each[:2]], place[each[:3:2]]) for each in triplets], 2), implied,
     )  # fmt: skip
 
 

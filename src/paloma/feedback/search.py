@@ -14,13 +14,17 @@ from .. import _validation as check
 from .._typing import Array
 from ._explain import Explanation, explained
 from ._guard import LEAST, STRENGTHS
+from ._metrics import Form
 from ._model import FeedbackState, Model
 from ._near import Near
 from ._rows import Rows
 from ._statement import Item, Statement
+from ._suggest import STRIDES, Relevance, marked, spread_choice
 
 # Judged statements that a point of the curve is a mean of.
 RECENT = 100
+# Under which name the metric without feedback is kept among those of users, who have no blank names.
+NO_FEEDBACK = ""
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ class FeedbackSearch:
         self._known: dict[Item, Statement] = {}
         self._next = 0
         self._near, self._prepared = Near(self._rows.X), self._model.base
+        self._forms: tuple[FeedbackState, dict[str | None, Form]] = (self._model.live, {})
         self._lock, self._preparing = threading.RLock(), threading.Lock()
 
     def __repr__(self) -> str:
@@ -267,27 +272,34 @@ class FeedbackSearch:
         if k > len(self) - (own is not None):
             raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
         model = self._model
-        key = (model.live, user if feedback else None, feedback) if metric is None else object()
-        if metric is None:
-            metric = model.metric(user, None if feedback else 0.0)
+        form = self._form(user, feedback) if metric is None else Form(None, metric)
         if self._near.few:
-            places = self._near.exact(row, k, metric, key)
+            places = self._near.exact(row, k, form, form)
         else:
-            places = self._near.rough(row, k, model.page_metric if feedback else None)
+            places = self._near.rough(row, k, model.page_form if feedback else None)
         if own is not None:
             places = places[places != own]
-        differences = self._rows.X[places] - row
-        values = ((differences @ metric) * differences).sum(axis=1)
+        values = form.values(self._rows.X[places] - row)
         order = np.argsort(values, kind="stable")[:k]
         found = places[order]
         return np.sqrt(np.maximum(values[order], 0.0)), [self._rows.ids[place] for place in found]
+
+    def _form(self, user: str | None, feedback: bool) -> Form:
+        """The metric that ranks; those of the newest state are kept."""
+        model, (live, kept) = self._model, self._forms
+        if live is not model.live:
+            live, kept = self._forms = model.live, {}
+        name = user if feedback else NO_FEEDBACK
+        if name not in kept:
+            kept[name] = model.form(user, None if feedback else 0.0)
+        return kept[name]
 
     def prepare(self) -> None:
         """Make candidates of many items those of the last full page; saying does so, unless another thread is to."""
         with self._preparing:
             if not self._near.few and self._prepared is not self._model.base:
                 self._prepared = self._model.base
-                self._near.renew(self._model.page_metric())
+                self._near.renew(self._model.page_form())
 
     def _place(self, query: Any) -> int | None:
         """Number of the item that the query is; None if it is a row."""
@@ -316,7 +328,7 @@ class FeedbackSearch:
     def quality(self) -> Quality:
         """How well the metric predicts what people say, and what the guard makes of it."""
         state = self._model.base
-        scores, column = state.judged.believed(), STRENGTHS.index(state.strength)
+        scores, column = state.judged.believed(state.distrusted), STRENGTHS.index(state.strength)
         before, now = (float(scores[:, k].mean()) if len(scores) else 0.5 for k in (0, column))
         distrusted = tuple(sorted(state.distrusted))
         return Quality(len(self._log), len(state.judged), before, now, state.strength, distrusted)
@@ -342,33 +354,30 @@ class FeedbackSearch:
         difference = row - self._rows.take(np.array([other]))[0]
         return explained(difference, self._model.metric(user), self._model.metric(user, 0.0), n_directions)
 
-    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 200) -> list[Suggestion]:
-        """Questions whose answers teach most: n queries, each with the k results to be marked.
+    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 30) -> list[Suggestion]:
+        """Questions whose answers teach most: n queries, each with k results to be marked.
 
-        Of `n_tried` items that nobody has asked about, spread over all items, those are taken whose results lie at
-        about the same distance, so that the metric cannot tell the relevant ones, and that are far from each other.
+        Of `n_tried` items that nobody has asked about those are taken whose answers are likely to name relevant and
+        irrelevant items alike, judged by the distances of what was marked so far, and that are far from each other. If
+        the first k results are too much alike for that, every third one of more is shown.
         """
         check.check_count("n", n)
-        asked = {said.query for said in self._log if not isinstance(said.query, tuple)}
-        free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked])
-        rng = np.random.default_rng(len(self._log))
-        tried = rng.permutation(free)[:n_tried]
-        metric, X = self._model.metric(user), self._rows.X
-        doubt, shown = np.empty(len(tried)), []
-        for number, place in enumerate(tried):
-            distances, near = self.search(self._rows.ids[place], min(k, len(self) - 1), user=user)
-            doubt[number] = distances[0] ** 2 / max(distances[-1] ** 2, 1e-300)
-            shown.append(tuple(near))
-        images = X[tried] @ metric
-        apart = np.full(len(tried), np.inf)
-        chosen: list[int] = []
-        while len(chosen) < min(n, len(tried)):
-            score = np.where(np.isfinite(apart), np.minimum(apart, 1.0), 1.0) * doubt
-            score[chosen] = -1.0
-            best = int(score.argmax())
-            chosen.append(best)
-            gap = X[tried] - X[tried[best]]
-            apart = np.minimum(apart, np.maximum(((images - images[best]) * gap).sum(axis=1), 0.0))
+        check.check_count("n_tried", n_tried)
+        log, metric = self._log, self._model.metric(user)
+        asked = {said.query for said in log if not isinstance(said.query, tuple)}
+        free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked], np.intp)
+        tried = np.random.default_rng(len(log)).permutation(free)[: max(n_tried, n)]
+        pairs, relevant = marked(reversed(log), self._rows)
+        gaps = self._rows.take(pairs[:, 0]) - self._rows.take(pairs[:, 1])
+        likely = Relevance(((gaps @ metric) * gaps).sum(axis=1), relevant)
+        steps = [step for step in STRIDES if step * k < len(self)] or [1]
+        found = [self.search(self._rows.ids[place], min(steps[-1] * k, len(self) - 1), user=user) for place in tried]
+        chances = [likely(distances**2) for distances, _ in found]
+        shares = np.array([[each[::step][:k].mean() for step in steps] for each in chances]).reshape(-1, len(steps))
+        mixed = shares * (1.0 - shares)
+        best = int(mixed.mean(axis=0).argmax()) if len(tried) else 0
+        shown = [tuple(near[:: steps[best]][:k]) for _, near in found]
+        chosen = spread_choice(mixed[:, best], self._rows.take(tried), metric, n)
         return [Suggestion(self._rows.ids[tried[each]], shown[each]) for each in chosen]
 
     # -- as plain data -----------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class View:
                 f"The metric now has {reader.n_features} features, but the items of the index have {shelf.X.shape[1]}."
             )
         self.reader, self.shelf, self.center = reader, shelf, center
-        self.shares, self.codes = _regions(reader, shelf) if reader.regions else _classes(reader, shelf)
+        self.shares, self._places, self._known = _regions(reader, shelf) if reader.regions else _classes(reader, shelf)
         self.hard = bool(self.shares.nnz == len(shelf))
         if center is None and reader.measure.is_distance and not sp.issparse(shelf.X):
             self.center = shelf.X.mean(axis=0, dtype=np.float64).astype(shelf.X.dtype)
@@ -44,10 +44,15 @@ class View:
 
     def of_group(self, group: Any) -> "View":
         """The same items, all of them under the metric of a group."""
-        code = self.reader.codes(np.array([group]), 1, "group")
         out = copy(self)
-        out.codes, out.hard = np.repeat(code, len(self.shelf)), True
+        out._places, out._known = np.broadcast_to(0, len(self.shelf)), self.reader.codes(np.array([group]), 1, "group")
+        out.hard = True
         return out
+
+    @property
+    def codes(self) -> Array:
+        """The code of the class of each share."""
+        return self._known[self._places]
 
     def queries(self, Q: Any) -> Any:
         """Rows of the items' kind, checked, in the learner's precision."""
@@ -65,7 +70,7 @@ class View:
         flat = items.ravel()
         owner, entry, weight = self._entries(flat)
         left, right = Q[owner // items.shape[1]], self.shelf.X[flat[owner]]
-        values = self.reader.values(left, right, self.codes[entry])
+        values = self.reader.values(left, right, self._known[self._places[entry]])
         return (values if weight is None else np.bincount(owner, weight * values, len(flat))).reshape(items.shape)
 
     def _entries(self, items: Array) -> tuple[Array, Array, Array | None]:
@@ -85,7 +90,8 @@ class View:
 
     def _vectors(self, items: Array) -> Array:
         owner, entry, weight = self._entries(items)
-        vectors: Any = self.reader.item_vectors(self._centered(self.shelf.X[items[owner]]), self.codes[entry])
+        rows, codes = self._centered(self.shelf.X[items[owner]]), self._known[self._places[entry]]
+        vectors: Any = self.reader.item_vectors(rows, codes)
         if sp.issparse(vectors):
             raise TypeError("This backend stores dense vectors, but X is sparse: use backend='exact'.")
         if weight is None:
@@ -122,18 +128,18 @@ class View:
         return certified(Q, k, len(self.shelf), attempt, self.values)
 
 
-def _classes(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
-    """Shares of classes of each item, and for each of them the code of the class."""
+def _classes(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array, Array]:
+    """Shares of classes of each item; for each of them the number of the class; and the codes of all classes."""
     names = shelf.labels.labels
     known = reader.codes(names, len(names), "labels") if len(names) else np.empty(0, np.int32)
-    return shelf.shares, np.r_[SHARED, known].astype(np.int32)[shelf.shares.indices]
+    return shelf.shares, shelf.shares.indices, np.r_[SHARED, known].astype(np.int32)
 
 
-def _regions(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array]:
+def _regions(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array, Array]:
     """The same of regions: where an item lies decides, whatever its class."""
     places = reader.candidates(shelf.X, None, "items")
     if places.ndim == 2:
         shares = sp.csr_matrix(places)
-        return shares, shares.indices.astype(np.int32)
+        return shares, shares.indices, reader.order
     n = len(places)
-    return sp.csr_matrix((np.ones(n), np.arange(n), np.arange(n + 1)), (n, n)), places
+    return sp.csr_matrix((np.ones(n), np.arange(n), np.arange(n + 1)), (n, n)), places, reader.order

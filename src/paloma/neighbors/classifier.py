@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,10 @@ from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
     LODML,
+    as_arrays,
     bare_learner,
     changed_since,
+    converted,
     following,
     is_learner,
     measure_of,
@@ -29,6 +31,7 @@ from ..estimators import (
     reader_of,
     reading,
     settings_of,
+    settle,
 )  # fmt: skip
 from ..estimators.base import Learner
 from ._voters import Voters
@@ -110,7 +113,6 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
-    @following
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the metric, unless it is already fitted, and keep the rows as candidates.
 
@@ -119,6 +121,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         with jobs(self.n_jobs), check.unchanged_on_error(self):
             self._check_parameters()
+            settle(self, X)
             rows, labels, votes = self._checked(X, y, sample_weight, reset=True)
             self._check_enough(rows.shape[0], f"n_samples = {rows.shape[0]} rows of X")
             self.metric_ = self._fitted_metric(X, labels)
@@ -156,7 +159,10 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         fresh = not hasattr(self, "metric_")
         with check.unchanged_on_error(self):
             self._check_parameters()
+            if fresh:
+                settle(self, X)
             rows, labels, votes = self._checked(X, y, sample_weight, reset=fresh)
+            (classes,) = as_arrays(check.name_of(self), classes)
             known = Labels() if fresh else Labels(self.classes_)
             for more in (classes, labels):
                 known = known if more is None else known.extended(np.asarray(more))
@@ -187,6 +193,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Array, Array | None]:
         if y is None:
             raise ValueError(f"{check.name_of(self)} requires y to be passed, but the target y is None.")
+        X, y, sample_weight = as_arrays(check.name_of(self), X, y, sample_weight)
         rows = check.check_rows(self, X, reset=reset)
         labels = check.check_labels(self, y, rows.shape[0])
         if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
@@ -240,7 +247,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learner, rows = bare_learner(self.metric_), self._kept.rows
         with reading(learner):
             reader = reader_of(learner)
-            items = reader.items(rows, reader.candidates(rows, self.labels_))
+            items = reader.items(rows, reader.candidates(rows, self.classes_[self._kept.numbers]))
             placed = Placed(items, learner.n_updates_, self._judged)
         if self.n_neighbors == "auto":
             self._judge(placed)
@@ -286,18 +293,21 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return placed
 
     @property
+    @following
     def rows_(self) -> Any:
         """The rows that vote."""
         check_is_fitted(self)
         return self._kept.rows
 
     @property
+    @following
     def labels_(self) -> Array:
         """Their labels."""
         check_is_fitted(self)
         return self.classes_[self._kept.numbers]
 
     @property
+    @following
     def row_numbers_(self) -> Array:
         """Their ascending row numbers, as `kneighbors` returns them: counted over the X of `fit` and then of every
         `partial_fit`. Rows without a label, and rows that were not kept, are missing."""
@@ -324,9 +334,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self._place()
         return self
 
+    def __sklearn_array_api_convert__(self, converter: Any) -> Self:
+        return cast(Self, converted(self, converter))
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        learner = parted(self.metric)[1]
+        tags.array_api_support, learner = True, parted(self.metric)[1]
         if is_learner(learner):
             taken = get_tags(learner).input_tags
             tags.input_tags.sparse, tags.input_tags.pairwise = taken.sparse, taken.pairwise
@@ -368,12 +381,17 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> Array:
         """Class of each query by the vote of its neighbors."""
         check_is_fitted(self)
-        return self.classes_[majority(*self._votes(X))]
+        return self._predicted(X)
 
     @following
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Accuracy on these rows."""
-        return float(super().score(X, y, sample_weight))
+        from sklearn.metrics import accuracy_score  # takes a while, and only this needs it
+
+        return float(accuracy_score(y, self._predicted(X), sample_weight=sample_weight))
+
+    def _predicted(self, X: ArrayLike) -> Array:
+        return self.classes_[majority(*self._votes(X))]
 
     def _search(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array]:
         with jobs(self.n_jobs):
@@ -398,6 +416,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         numbers, weights = self._votes(X)
         return vote_shares(numbers, np.arange(len(self.classes_)), weights)
 
+    @following
     def neighbor_scores(
         self, X: ArrayLike, y: ArrayLike, n_neighbors: Iterable[int] = (1, 3, 5, 10, 20)
     ) -> dict[int, float]:

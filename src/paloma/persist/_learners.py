@@ -18,7 +18,7 @@ LEARNERS: dict[str, type[Learner]] = {name: getattr(estimators, name) for name i
 # What users see of a learner; classes_, scale_ and the counters come from the model. The last two are a checkpoint's
 # mark, and the format that scikit-learn's set_output asks for.
 ATTRIBUTES = ("loss_", "n_iter_", "mined_", "rounds_", "columns_", "_fit_of", "_sklearn_output_config")
-_OF_MODEL = {"_model", "classes_", "scale_", "whitener_", "n_triplets_", "n_updates_", "groups_"}
+_OF_MODEL = {"_model", "classes_", "n_triplets_", "n_updates_", "groups_"}
 _FEATURES = {"n_features_in_", "feature_names_in_"}
 
 
@@ -33,7 +33,7 @@ def write_learner(writer: Writer, learner: Learner, where: str) -> dict[str, Any
 
 def _written(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     known = {"class", *ATTRIBUTES, *_OF_MODEL, *_FEATURES, *learner.get_params(deep=False)}
-    refuse_unknown(learner.__getstate__(), known | {"_begun", "_followed"}, where)
+    refuse_unknown(learner.__getstate__(), known | {"_begun", "_followed", "_home"}, where)
     out = {
         "class": type(learner).__name__,
         "parameters": {

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..estimators import learner_of
+from ..estimators import as_arrays, learner_of
 from ..evaluate import retrieval as ranked
 from ..neighbors import MetricKNeighborsClassifier, euclidean_accuracy
 from ._model import classifier_over, prepared, split, transformed
@@ -69,7 +69,7 @@ def evaluate(
     if items is not None:
         voters = (transformed(steps, items[0]), items[1])
     elif isinstance(last, MetricKNeighborsClassifier):
-        voters = (last.rows_, last.labels_)
+        voters = as_arrays("evaluate", last.rows_, last.labels_)
     if retrieval:
         return {"rows": np.shape(rows)[0], **_retrieval(learner, voters, rows, y, n_neighbors or 10)}
     if voters is None:

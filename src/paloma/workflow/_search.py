@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._typing import Array
+from ..estimators import as_arrays
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
 from ..persist import save
 from ._model import Path, metric_of, split, transformed
@@ -55,7 +56,8 @@ def search(model: Any, X: Any, k: int | None = None) -> Neighbors:
             "search: the model keeps no rows. Train it with keep_rows=True, or call keep_rows(model, X, y)."
         )
     values, ids = classifier.kneighbors(transformed(steps, X), k)
-    return Neighbors(values, ids, classifier.labels_[np.searchsorted(classifier.row_numbers_, ids)])
+    labels, row_numbers, found = as_arrays("search", classifier.labels_, classifier.row_numbers_, ids)
+    return Neighbors(values, ids, labels[np.searchsorted(row_numbers, found)])
 
 
 def build_index(

@@ -169,13 +169,15 @@ def _exact_block(
     block, weight, mean_weight = asked(choice, stream, start, stop), np.zeros(len(codes)), np.zeros(len(codes))
     kernel, rule = choice.locality.kernel, choice.step.rule
     taus, gaps = taus_of(stream, start, stop), gaps_of(stream, start, stop)
-    loss, updates, kept = 0.0, 0, _kept(averages or [], parts)
+    loss, updates, kept, every = 0.0, 0, _kept(averages or [], parts), np.arange(len(codes))
     for part, later in zip(parts, kept, strict=True):
-        rows, places = np.unique(members[part], return_inverse=True)
-        l_rows = np.take(left, rows, axis=0, out=scratch.take("inner left", (len(rows), left.shape[1]), left.dtype))
-        r_rows = l_rows
-        if right is not left:
-            r_rows = np.take(right, rows, axis=0, out=scratch.take("inner right", l_rows.shape, left.dtype))
+        rows, places, l_rows, r_rows = every, members, left, right
+        if len(parts) > 1:
+            rows, places = np.unique(members[part], return_inverse=True)
+            l_rows = np.take(left, rows, axis=0, out=scratch.take("inner left", (len(rows), left.shape[1]), left.dtype))
+            r_rows = l_rows
+            if right is not left:
+                r_rows = np.take(right, rows, axis=0, out=scratch.take("inner right", l_rows.shape, left.dtype))
         values = local[rows]
         if lam:
             values += lam * state.shared_values(l_rows, r_rows, scratch)

@@ -25,6 +25,8 @@ from .matrices import Matrices
 DENSE_LIMIT = 10_000 * 10_000
 # Up to this many features the matrices of all classes are built by a few calls.
 SMALL = 32
+# Rows of a stack, all classes filled up to the largest, may be so many times the rows themselves.
+PADDED = 4
 ZERO = (
     "A learned metric is 0: every step took away from it, so all rows are at distance 0 under it, and its class wins "
     "every vote. The labels may have nothing to do with the features. Check them, or learn less with a smaller C."
@@ -153,12 +155,32 @@ class DenseMetric:
             parts = self.resolve(np.arange(codes.shape[1]))
             each = [products(left @ self.matrix(int(c)), right) for c in parts]
             return (codes * np.stack(each, axis=1)).sum(axis=1)
-        out = np.empty(left.shape[0])
-        members = groups(self.resolve(codes))
+        return products(left, self._mapped(right, self.resolve(codes)))
+
+    def _mapped(self, X: Any, codes: Array) -> Array:
+        """M_c x of each row under the metric of its resolved code."""
+        members = groups(codes)
         self._prepare(code for code, _ in members)
+        most = max((len(rows) for _, rows in members), default=0)
+        few = X.shape[1] <= SMALL and not sp.issparse(X)
+        if few and len(members) > 1 and len(members) * most <= PADDED * len(codes):
+            return self._mapped_at_once(X, members, most)
+        mapped = np.empty(X.shape, X.dtype)
         for code, rows in members:
-            out[rows] = products(left[rows] @ self.matrix(code), right[rows])
-        return out
+            mapped[rows] = X[rows] @ self.matrix(code).T
+        return mapped
+
+    def _mapped_at_once(self, X: Array, members: list[tuple[int, Array]], most: int) -> Array:
+        """The same, of few features: one product of a stack, to the size of the largest class."""
+        order = np.concatenate([rows for _, rows in members])
+        places = np.concatenate([k * most + np.arange(len(rows)) for k, (_, rows) in enumerate(members)])
+        padded = np.zeros((len(members) * most, X.shape[1]), X.dtype)
+        padded[places] = X[order]
+        matrices = np.stack([self._matrices[code].T for code, _ in members])
+        images = (padded.reshape(len(members), most, -1) @ matrices).reshape(padded.shape)
+        mapped = np.empty_like(padded, shape=X.shape)
+        mapped[order] = images[places]
+        return mapped
 
     def item_side(self, X: Array, codes: Array) -> tuple[tuple[Any, ...], Array]:
         """Factors of the items (here M_c x) whose products with `query_side` add up to q^T M_c x; and x^T M_c x."""
@@ -175,14 +197,8 @@ class DenseMetric:
             parts, shares = self.resolve(np.arange(codes.shape[1])), codes.astype(X.dtype)
             mixed = sum((shares[:, r, None] * X) @ self.matrix(int(c)).T for r, c in enumerate(parts))
             return (mixed,), products(X, mixed)
-        mapped, constants = np.empty(X.shape, X.dtype), np.empty(X.shape[0])
-        members = groups(self.resolve(codes))
-        self._prepare(code for code, _ in members)
-        for code, rows in members:
-            part = X[rows]
-            mapped[rows] = part @ self.matrix(code).T
-            constants[rows] = products(part, mapped[rows])
-        return (mapped,), constants
+        mapped = self._mapped(X, self.resolve(codes))
+        return (mapped,), products(X, mapped)
 
     def query_side(self, Q: Any, codes: Array | None = None) -> tuple[Any, ...]:
         """Factors of the queries. CSR items stay as they are, each in the block of its class: queries are mapped."""

@@ -1,7 +1,6 @@
 """The dense representation: U and one L per class as d x d matrices."""
 
 from collections.abc import Callable
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
@@ -28,8 +27,6 @@ LARGEST = 8 * 2**30
 Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
 # A read-out follows the one before if no more triplets came in between, and if matrices are so large that it pays.
 FEW, WIDE = 64, 48
-# Whether it may: what it reads is then the same but for the last bits, which depend on when it was read before.
-following: ContextVar[bool] = ContextVar("following", default=True)
 
 
 @dataclass
@@ -78,7 +75,7 @@ class DenseSpace(Space):
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
         begun, self._read_at = self._read_at, counts.seen
-        near = following.get() and begun >= 0 and 0 <= counts.seen - begun <= FEW
+        near = begun >= 0 and 0 <= counts.seen - begun <= FEW
         if not (near and self.matrices.symmetric and len(self.matrices.start) >= WIDE):
             self._follower.forget()
             return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)

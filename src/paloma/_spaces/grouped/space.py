@@ -234,8 +234,11 @@ class GroupedSpace(Space):
         return whole
 
     def published(self) -> dict[str, Any]:
+        return {"groups_": dict(self.groups)}
+
+    def divisor(self, scale: float | None) -> Any:
         scales = np.ones(len(self.groups)) if self.scales is None else self.scales
-        return {"groups_": dict(self.groups), "scale_": float(scales[0]) if len(scales) == 1 else scales.copy()}
+        return float(scales[0]) if len(scales) == 1 else scales.copy()
 
     def close(self) -> None:
         self.state.settle()

@@ -1,0 +1,63 @@
+"""Which question teaches most: one whose answer is likely to name relevant and irrelevant items alike (theory 25)."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+import numpy as np
+
+from .._typing import Array
+from ._rows import Rows
+from ._statement import Statement
+
+# Of the results of suggested queries each, or every third one is shown, whichever are likely to be mixed most.
+STRIDES = (1, 3)
+# Statements, the last ones, that relevance is estimated from.
+MARKED = 200
+
+
+class Relevance:
+    """How likely an item is relevant, by its squared distance: two normal distributions of log d^2, of one variance.
+
+    Without items of both kinds nothing is known, and all are as likely as not.
+    """
+
+    def __init__(self, values: Array, relevant: Array) -> None:
+        self._slope, self._offset = 0.0, 0.0
+        logs = _log(values)
+        yes, no = logs[relevant], logs[~relevant]
+        if not len(yes) or not len(no):
+            return
+        variance = (((yes - yes.mean()) ** 2).sum() + ((no - no.mean()) ** 2).sum() + 1.0) / (len(logs) + 1)
+        self._slope = (yes.mean() - no.mean()) / variance
+        self._offset = np.log(len(yes) / len(no)) - self._slope * (yes.mean() + no.mean()) / 2
+
+    def __call__(self, values: Array) -> Array:
+        return 1.0 / (1.0 + np.exp(-np.clip(self._slope * _log(values) + self._offset, -500.0, 500.0)))
+
+
+def marked(log: Iterable[Statement], rows: Rows) -> tuple[Array, Array]:
+    """Pairs of a query and an item marked for it, of the last statements, and which of the items are relevant."""
+    pairs, relevant = [], []
+    for said in islice((said for said in log if said.query is not None), MARKED):
+        query = rows.number(said.query)
+        for items, yes in ((said.relevant, True), (said.irrelevant, False)):
+            pairs += [(query, rows.places[item]) for item in items]
+            relevant += [yes] * len(items)
+    return np.array(pairs, np.intp).reshape(-1, 2), np.array(relevant, bool)
+
+
+def spread_choice(worth: Array, X: Array, metric: Array, n: int) -> list[int]:
+    """Numbers of n rows that are worth much and far from each other, one after the other."""
+    images, apart = X @ metric, np.ones(len(X))
+    chosen: list[int] = []
+    while len(chosen) < min(n, len(X)):
+        score = apart * worth
+        score[chosen] = -1.0
+        chosen.append(int(score.argmax()))
+        gaps = ((images - images[chosen[-1]]) * (X - X[chosen[-1]])).sum(axis=1)
+        apart = np.minimum(apart, np.maximum(gaps, 0.0))
+    return chosen
+
+
+def _log(values: Array) -> Array:
+    return np.log(np.maximum(values, 1e-300))

@@ -1,0 +1,143 @@
+"""The fast paths of feedback: what they stand for, to the bit or to rounding."""
+
+import numpy as np
+import pytest
+
+from helpers.feedback import N, X, same, session
+from paloma._compiled.codes import coded_values
+from paloma._core.choice import Choice
+from paloma._core.locality import Locality
+from paloma._core.measure import DISTANCE
+from paloma._core.psd import Psd
+from paloma._core.step import Step
+from paloma.feedback import FeedbackSearch, FeedbackState, Statement
+from paloma.feedback._guard import STRENGTHS
+from paloma.feedback._metrics import Metrics
+from paloma.feedback._model import PAGE
+from twins import neighbors as twin
+
+
+def test_metrics_are_those_of_learning_one_triplet_after_the_other():
+    """U and L of each user against plain steps (theory 24), and arrays of the state before stay as they were."""
+    rng = np.random.default_rng(2)
+    lam, margin, d = 0.6, 0.2, 70
+    mu = 1.0 - lam
+    choice = Choice(DISTANCE, Locality.per_class(lam), Step.parse("pa1", None), Psd("end"), 2.0, margin)
+    users = ["anna", "", "ben", "anna"]
+    U, own = np.eye(d), {"anna": np.eye(d), "ben": np.eye(d)}
+    metrics = Metrics.start(d)
+    for _ in range(3):
+        gaps = (rng.normal(size=(12, d)) / 8).astype(np.float32)
+        sides, weight = rng.permutation(12).reshape(6, 2), rng.uniform(0.1, 1.0, 6)
+        before = metrics.shared.copy(), {name: matrix.copy() for name, matrix in metrics.own.items()}
+        after = metrics.taught(choice, gaps, sides, weight, users, np.array([3, 3, 3, 3]))
+        assert np.array_equal(metrics.shared, before[0])
+        assert all(np.array_equal(metrics.own[name], matrix) for name, matrix in before[1].items())
+        metrics = after
+        who = np.repeat(users, 3)
+        rows = gaps.astype(np.float64)
+        for (i, j), w in zip(sides, weight, strict=True):
+            outer = [np.outer(rows[k], rows[k]) for k in (i, j)]
+            value = [lam * (U * o).sum() + mu * (own[who[k]] * o).sum() if who[k] else lam * (U * o).sum()
+                     for k, o in zip((i, j), outer, strict=True)]  # fmt: skip
+            parts = {}
+            for k, o, sign in ((i, outer[0], 1.0), (j, outer[1], -1.0)):
+                if who[k]:
+                    parts[who[k]] = parts.get(who[k], 0.0) + sign * mu * o
+            shared = lam * (outer[0] - outer[1])
+            norm = (shared**2).sum() + sum((part**2).sum() for part in parts.values())
+            tau = min(2.0 * w, max(margin + value[0] - value[1], 0.0) / norm)
+            U -= tau * shared
+            for name, part in parts.items():
+                own[name] -= tau * part
+    assert np.allclose(metrics.shared, U, atol=2e-5)
+    for name, matrix in own.items():
+        assert np.allclose(metrics.own[name], matrix, atol=2e-5)
+        values, vectors = np.linalg.eigh(lam * U + mu * matrix)
+        assert np.allclose(metrics.inside(name, lam), (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-4)
+
+
+def test_a_form_is_its_matrix():
+    search = session(45, user="anna")
+    gaps = X[:30] - X[30:60]
+    for user in ("anna", None):
+        for strength in STRENGTHS:
+            form = search._model.form(user, strength)
+            matrix = form.matrix()
+            assert np.allclose(form.image(gaps[0]), matrix @ gaps[0], rtol=1e-12)
+            assert np.allclose(form.values(gaps), ((gaps @ matrix) * gaps).sum(axis=1), rtol=1e-12)
+            typical = 2.0 * (matrix * np.cov(X.T, bias=True)).sum()
+            assert typical == pytest.approx(1.0, rel=1e-4)  # a little was added to the scatter
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("unit", [1.0, 1e-9, 1e12])
+def test_coded_candidates_are_the_nearest(monkeypatch, dtype, unit):
+    """Under the metric of the page, whatever the units; one feature is constant."""
+    monkeypatch.setattr("paloma.feedback._near.EXACT_WORK", 0)
+    monkeypatch.setattr("paloma.feedback._near.MIN_CANDIDATES", 40)
+    items = np.column_stack([X, np.full(N, 3.0)]).astype(dtype) * np.dtype(dtype).type(unit)
+    search = session(32, search=FeedbackSearch(items))  # the page is full: its metric is the newest one
+    metric = search.metric_matrix()
+    for query in range(0, N, 7):
+        gaps = items.astype(np.float64) - items[query].astype(np.float64)
+        values = ((gaps @ metric) * gaps).sum(axis=1)
+        values[query] = np.inf
+        nearest = np.argsort(values, kind="stable")[:10]
+        distances, ids = search.search(query, 10)
+        assert ids == nearest.tolist()
+        assert np.allclose(distances, np.sqrt(values[nearest]), rtol=1e-9, atol=0.0)
+
+
+def test_products_of_coded_rows():
+    rng = np.random.default_rng(0)
+    codes, vector = rng.integers(-127, 128, (50, 37)).astype(np.int8), rng.normal(size=37).astype(np.float32)
+    constants = rng.normal(size=50).astype(np.float32)
+    assert np.allclose(coded_values(codes, vector, constants), twin.coded_values(codes, vector, constants), atol=1e-3)
+
+
+@pytest.mark.parametrize("gone", [2, 1290, 1420])
+def test_undo_beyond_the_last_renewal_with_users(gone):
+    """Long pages, learned in one call, and users of whom some speak in a page and others do not."""
+    rng, n = np.random.default_rng(4), 1450
+    said = []
+    for k in range(n):
+        query, *others = (int(item) for item in rng.choice(N, 5, replace=False))
+        user = (None, "anna", "ben", f"guest {k // 100}")[int(rng.integers(4))]
+        said.append(Statement(id=k, query=query, relevant=others[:2], irrelevant=others[2:], user=user))
+    search, other = FeedbackSearch(X), FeedbackSearch(X)
+    search.tell_all(said)
+    search.search(3)
+    search.undo(gone)
+    for each in said:
+        if each.id != gone:
+            other.tell(each)
+    same(search, other)
+    for user in ("anna", "ben", "guest 0", f"guest {(n - 1) // 100}"):
+        assert np.array_equal(search.metric_matrix(user), other.metric_matrix(user))
+
+
+def test_states_share_what_did_not_move():
+    search = session(80, user="anna")  # the start is taken anew here, and next after 160
+    before = search.state
+    session(PAGE, user="ben", search=search)
+    assert (before.n, search.state.n) == (80, 96)
+    assert search.state.learned.own["anna"] is before.learned.own["anna"]
+    assert set(search.state.learned.own) == {"anna", "ben"}
+    assert "ben" not in before.learned.own
+
+
+def test_a_damaged_state_is_refused(tmp_path):
+    plain = session(40, user="anna").state.__paloma_state__()
+    wrong = {
+        "own": plain["own"][:, :2],
+        "shared": plain["shared"][:2],
+        "users": ["anna", "anna"],
+        "root": plain["root"][:2],
+        "lam": 2.0,
+        "strength": 0.3,
+    }
+    assert FeedbackState.__paloma_restore__(plain).n == 40
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=r"of other kinds or shapes|lam must"):
+            FeedbackState.__paloma_restore__({**plain, name: value})
