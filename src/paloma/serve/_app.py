@@ -93,47 +93,47 @@ def _reading(app: FastAPI, engine: Engine) -> None:
     read = [needs("read")]
 
     @app.post(f"{PREFIX}/search", dependencies=read)
-    async def search(asked: form.Search) -> dict[str, Any]:
+    async def search(asked: form.Search) -> JSONResponse:
         """The nearest items of a query, each under the metric of whoever asks."""
         return await _soon(engine, asked.after, lambda: engine.search(_query(asked), asked))
 
     @app.post(f"{PREFIX}/compare", dependencies=read)
-    async def compare(asked: form.Search) -> dict[str, Any]:
+    async def compare(asked: form.Search) -> JSONResponse:
         """The same query without feedback, before the last statement, and now."""
         return await _soon(engine, asked.after, lambda: engine.compare(_query(asked), asked))
 
     @app.post(f"{PREFIX}/explain", dependencies=read)
-    async def explain(asked: form.Explain) -> dict[str, Any]:
+    async def explain(asked: form.Explain) -> JSONResponse:
         """Each feature's share of the squared distance between the query and an item, now and without feedback."""
         return await _soon(engine, asked.after, lambda: engine.explain(_query(asked), asked.other, asked))
 
     @app.get(f"{PREFIX}/suggest", dependencies=read)
-    async def suggest(n: Limit = 12, user: User = "", after: After = 0) -> dict[str, Any]:
+    async def suggest(n: Limit = 12, user: User = "", after: After = 0) -> JSONResponse:
         """A query and items whose marks teach most."""
         return await _soon(engine, after, lambda: engine.suggest(n, user))
 
     @app.get(f"{PREFIX}/quality", dependencies=read)
-    async def quality(after: After = 0) -> dict[str, Any]:
+    async def quality(after: After = 0) -> JSONResponse:
         """How well statements were ranked before they were learned, with and without feedback, and the guard."""
         return await _soon(engine, after, engine.quality)
 
     @app.get(f"{PREFIX}/users", dependencies=read)
-    async def users(after: After = 0) -> dict[str, Any]:
+    async def users(after: After = 0) -> JSONResponse:
         """Everybody who said something."""
         return await _soon(engine, after, engine.users)
 
     @app.get(f"{PREFIX}/items", dependencies=read)
-    async def items(cursor: Cursor = "", limit: Limit = 100, find: Words = "") -> dict[str, Any]:
+    async def items(cursor: Cursor = "", limit: Limit = 100, find: Words = "") -> JSONResponse:
         """Items page by page, those whose id, label or text has the words of `find`; pass `next` on as `cursor`."""
         return await _soon(engine, 0, lambda: engine.page(cursor, limit, find))
 
     @app.get(f"{PREFIX}/items/sample", dependencies=read)
-    async def sample() -> dict[str, Any]:
+    async def sample() -> JSONResponse:
         """An item drawn at random, to begin with."""
         return await _soon(engine, 0, engine.sample)
 
     @app.get(f"{PREFIX}/items/{{id}}", dependencies=read)
-    async def item(id: str) -> dict[str, Any]:
+    async def item(id: str) -> JSONResponse:
         """One item."""
         return await _soon(engine, 0, lambda: engine.item(id))
 
@@ -148,33 +148,33 @@ def _reading(app: FastAPI, engine: Engine) -> None:
         return Response(data, media_type=kind, headers=headers)
 
     @app.get(f"{PREFIX}/statements", dependencies=read)
-    async def history(cursor: Cursor = "", limit: Limit = 100, user: User = "", after: After = 0) -> dict[str, Any]:
+    async def history(cursor: Cursor = "", limit: Limit = 100, user: User = "", after: After = 0) -> JSONResponse:
         """What was said, newest first."""
         return await _soon(engine, after, lambda: engine.history(cursor, limit, user))
 
     @app.get(f"{PREFIX}/version", dependencies=read)
-    async def about() -> dict[str, Any]:
+    async def about() -> JSONResponse:
         """Versions, and what is served."""
-        return engine.about()
+        return JSONResponse(engine.about())
 
 
 def _saying(app: FastAPI, engine: Engine) -> None:
     say = [needs("feedback")]
 
     @app.post(f"{PREFIX}/statements", dependencies=say, status_code=201)
-    async def statement(said: form.Statement) -> dict[str, Any]:
+    async def statement(said: form.Statement) -> JSONResponse:
         """Feedback; answered once it is on disk. A key that was used before gives the first answer again."""
-        return await engine.state(said)
+        return JSONResponse(await engine.state(said), 201)
 
     @app.post(f"{PREFIX}/statements/batch", dependencies=say, status_code=201)
-    async def statements(said: form.Statements) -> dict[str, Any]:
+    async def statements(said: form.Statements) -> JSONResponse:
         """Several statements; answered once all of them are on disk."""
-        return await engine.state_all(said.statements)
+        return JSONResponse(await engine.state_all(said.statements), 201)
 
     @app.post(f"{PREFIX}/undo", dependencies=say, status_code=201)
-    async def undo(asked: form.Undo) -> dict[str, Any]:
+    async def undo(asked: form.Undo) -> JSONResponse:
         """Take back statements: the model becomes what it would be if they had never been said."""
-        return await engine.undo(asked)
+        return JSONResponse(await engine.undo(asked), 201)
 
 
 def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
@@ -215,10 +215,10 @@ def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
             return PlainTextResponse(engine.counters(), media_type="text/plain; version=0.0.4")
 
 
-async def _soon(engine: Engine, after: int, answer: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+async def _soon(engine: Engine, after: int, answer: Callable[[], dict[str, Any]]) -> JSONResponse:
     """An answer from a model that has heard statement `after`."""
     await engine.heard(after)
-    return await asyncio.to_thread(answer)
+    return await asyncio.to_thread(lambda: JSONResponse(answer()))
 
 
 def _query(asked: form.Query) -> dict[str, Any]:
