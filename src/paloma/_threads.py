@@ -51,6 +51,15 @@ def sharing(*extents: int) -> Iterator[None]:
         _pool.pop(me)
 
 
+@contextmanager
+def single() -> Iterator[None]:
+    """All products inside the block take one thread: for a process whose own threads keep the cores busy."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        yield
+
+
 class _Pool:
     """The number of threads of BLAS, which is one for the process: the smallest that a running block asks for.
 

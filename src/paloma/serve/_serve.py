@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._optional import optional
+from .._threads import single
 from ..exceptions import ServiceError
 from ._items import Items
 
@@ -55,7 +56,8 @@ def serve(
         )  # fmt: skip
         name = f"[{host}]" if ":" in host else host
         ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
-        asyncio.run(server.serve(sockets=[listening]))
+        with single():
+            asyncio.run(server.serve(sockets=[listening]))
     finally:
         gc.unfreeze()
         sys.setswitchinterval(turn)
