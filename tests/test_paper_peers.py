@@ -7,33 +7,25 @@ import numpy as np
 import pytest
 from benchmarks import paper_peers as peers
 
+from helpers.peers import STAND_IN
 from paloma.evaluate import Euclid, Protocol
 from paloma.experiments._journal import Journal
 from paloma.experiments._tasks import split_of, table2
 from paloma.experiments.paper import SETS
 
-STAND_IN = """
-import time
-import numpy as np
+METRIC_LEARN = (
+    STAND_IN
+    + """
 
-
-class LMNN:
+class LMNN(StandIn):
     def __init__(self, **parameters):
         assert parameters["n_neighbors"] == 3
 
-    def fit(self, X, y):
-        assert X.dtype == np.float64 and len(X) == len(y)
-        begin = time.process_time()
-        while time.process_time() < begin + {seconds}:
-            pass
-        self.components_ = 2 * np.eye(X.shape[1])
-        return self
 
-
-class SCML_Supervised(LMNN):
-    def __init__(self, **parameters):
-        pass
+class SCML_Supervised(StandIn):
+    pass
 """
+)
 
 
 @pytest.fixture
@@ -47,7 +39,7 @@ def data(tmp_path, monkeypatch):
 
 
 def stand_in(folder, monkeypatch, seconds=0):
-    (folder / "metric_learn.py").write_text(STAND_IN.format(seconds=seconds))
+    (folder / "metric_learn.py").write_text(METRIC_LEARN.format(seconds=seconds))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("PEERS_PYTHON", sys.executable)
     monkeypatch.setenv("SETS", "caltech101_10")

@@ -9,31 +9,23 @@ import numpy as np
 import pytest
 from benchmarks import accuracy, peers, peers_call, peers_methods, peers_page
 
+from helpers.peers import STAND_IN
 from paloma.evaluate import retrieval
 
 ROOT = Path(__file__).parents[1]
-STAND_IN = """
-import time
-import numpy as np
+METRIC_LEARN = (
+    STAND_IN
+    + """
+
+class LMNN(StandIn):
+    pass
 
 
-class LMNN:
-    def __init__(self, **parameters):
-        pass
-
-    def fit(self, X, y):
-        assert X.dtype == np.float64 and len(X) == len(y)
-        begin = time.process_time()
-        while time.process_time() < begin + {seconds}:
-            pass
-        self.components_ = 2 * np.eye(X.shape[1])
-        return self
-
-
-class SCML_Supervised(LMNN):
+class SCML_Supervised(StandIn):
     def fit(self, X, y):
         raise ValueError("no basis, said the stand-in")
 """
+)
 
 
 @pytest.fixture
@@ -48,7 +40,7 @@ def bench(tmp_path, monkeypatch):
     monkeypatch.setenv("PEERS_PYTHON", sys.executable)
 
     def run(methods, *options, seconds=0.0):
-        (tmp_path / "metric_learn.py").write_text(STAND_IN.format(seconds=seconds))
+        (tmp_path / "metric_learn.py").write_text(METRIC_LEARN.format(seconds=seconds))
         path = tmp_path / "out" / "peers.csv"
         peers.main(["--sets", "caltech101", "--methods", methods, "--csv", str(path), *options])
         return path, list(peers.Results(path).lines.values())
