@@ -46,7 +46,7 @@ test-browser: $(VENV)/.browser
 test-gpu:
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_device.py
 	PYTHONPATH=src $(PYTHON) -m pytest -q tests/test_common.py -k array_api
-	PYTHONPATH=src $(PYTHON) -m benchmarks gpu --million
+	PYTHONPATH=src $(PYTHON) -m benchmarks gpu
 
 # With the lowest versions that pyproject.toml allows, in an environment of its own; needs Python 3.11.
 LOWEST := .venv-lowest

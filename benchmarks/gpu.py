@@ -1,7 +1,8 @@
 """Learning, mining and search on a GPU, beside the CPU and what one would write in torch; needs torch and a GPU.
 
-`--device cpu` and `--small` show that it runs where there is no GPU; `--million` adds a million rows, `--accuracy`
-leaves speed out. Accuracy is measured on letters and, if PALOMA_DATA has them, pets and cub200.
+The parts are learning, finding (mining and search), accuracy and million (a million rows): all, or those named.
+`--device cpu` and `--small` show that it runs where there is no GPU; then a million rows are left out. Accuracy is
+measured on letters and, if PALOMA_DATA has them, pets and cub200.
 """
 
 import os
@@ -30,6 +31,7 @@ from paloma._training.mining import near
 
 from .timing import seconds, table
 
+PARTS = ("learning", "finding", "accuracy", "million")
 FEATURES, CLASSES = (128, 768, 1000, 2048), (20, 200)
 # (triplets, features, classes): triplets a second asked for
 ASKED = {("random", 1000, 20): 1_200_000, ("labels", 1000, 20): 3_000_000, ("random", 1000, 200): 700_000}
@@ -152,8 +154,8 @@ def learning(torch: Any, device: str, small: bool, products: dict[int, float]) -
     table("Learning LODML, float32, triplets a second", columns, body)
     print(
         "of products: a value and a move of each pair, 4 d^2 operations, as a share of the rate of products above; "
-        "inner products of pairs and the sweep come on top. Random triplets have two pairs each; those from labels share "
-        "theirs, 13 pairs for 30 triplets."
+        "inner products of pairs and the sweep come on top. Random triplets have two pairs each; those from labels "
+        "share theirs, 13 pairs for 30 triplets."
     )
     _, X, codes, triplets = problem("labels", 64 if small else 1000, 20, 1 << 15)
     others = [
@@ -171,16 +173,19 @@ def finding(device: str, small: bool) -> None:
     body = []
     for d, classes in cases(small):
         rng = np.random.default_rng(0)
-        X, y = rng.standard_normal((n, d), np.float32), rng.integers(0, classes, n).astype(np.int32)
+        y = rng.integers(0, classes, n).astype(np.int32)
+        X = rng.standard_normal((classes, d), np.float32)[y] * 0.4 + rng.standard_normal((n, d), np.float32)
         there = partial(neighbors_by_class, device=device)
         mined = [seconds(partial(near, X, y, 3, 10, 0.1, 3, search=search), 1) for search in (there, None)]
-        learner = paloma.LODML(n_epochs=1, guard=False, random_state=0, device=device).fit(X[:2_000], y[:2_000])
+        learner = paloma.LODML(n_epochs=1, guard=False, psd="never", random_state=0, device=device)
+        learner.fit(X[:2_000], y[:2_000])
         found = []
         for place in (device, None):
             items = paloma.MetricKNeighborsClassifier(learner.to(place)).fit(X, y)
             found.append(seconds(partial(items.kneighbors, X[:n_queries], 10), 1))
         speeds = [f"{count / took:,.0f}" for times, count in ((mined, n), (found, n_queries)) for took in times]
         body.append([f"d={d}, c={classes}", *speeds])
+        print(f"{body[-1][0]}: {sum(mined + found):.1f} s", file=sys.stderr)
     columns = [f"{n:,} rows", f"mined, {device}", "mined, CPU", f"searched, {device}", "searched, CPU"]
     table("Rows a second: mined from labels (3 x 10), searched for (k = 10)", columns, body)
 
@@ -267,9 +272,13 @@ def main(options: list[str] | None = None) -> None:
     small = "--small" in options
     where = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.machine()
     print(f"{date.today()}, {where}, torch {torch.__version__}, Python {platform.python_version()}")
-    if "--accuracy" not in options:
+    named = [part for part in PARTS if part in options]
+    parts = named or (PARTS if device.startswith("cuda") and not small else PARTS[:-1])
+    if "learning" in parts:
         learning(torch, device, small, product_rates(torch, device, small))
+    if "finding" in parts:
         finding(device, small)
-    accuracy(device, small)
-    if "--million" in options:
+    if "accuracy" in parts:
+        accuracy(device, small)
+    if "million" in parts:
         million(torch, device)
