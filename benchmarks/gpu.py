@@ -1,6 +1,6 @@
 """Learning, mining and search on a GPU, beside the CPU and what one would write in torch; needs torch and a GPU.
 
-The parts are learning, finding (mining and search), accuracy and million (a million rows): all, or those named.
+The parts are learning, finding (mining and search), accuracy and million (a million rows): all, or `--parts a,b`.
 `--device cpu` and `--small` show that it runs where there is no GPU; then a million rows are left out. Accuracy is
 measured on letters and, if PALOMA_DATA has them, pets and cub200.
 """
@@ -272,8 +272,9 @@ def main(options: list[str] | None = None) -> None:
     small = "--small" in options
     where = torch.cuda.get_device_name(device) if device.startswith("cuda") else platform.machine()
     print(f"{date.today()}, {where}, torch {torch.__version__}, Python {platform.python_version()}")
-    named = [part for part in PARTS if part in options]
-    parts = named or (PARTS if device.startswith("cuda") and not small else PARTS[:-1])
+    parts = PARTS if device.startswith("cuda") and not small else PARTS[:-1]
+    if "--parts" in options:
+        parts = tuple(options[options.index("--parts") + 1].split(","))
     if "learning" in parts:
         learning(torch, device, small, product_rates(torch, device, small))
     if "finding" in parts:
