@@ -169,7 +169,7 @@ def learning(torch: Any, device: str, small: bool, products: dict[int, float]) -
 
 def finding(device: str, small: bool) -> None:
     """Mining from labels, and search under the metrics that were learned; both exact, and beside the CPU."""
-    n, n_queries = (2_000, 200) if small else (50_000, 10_000)
+    n, n_queries = (2_000, 200) if small else (20_000, 2_000)
     body = []
     for d, classes in cases(small):
         rng = np.random.default_rng(0)
@@ -181,8 +181,8 @@ def finding(device: str, small: bool) -> None:
         learner.fit(X[:2_000], y[:2_000])
         found = []
         for place in (device, None):
-            items = paloma.MetricKNeighborsClassifier(learner.to(place)).fit(X, y)
-            found.append(seconds(partial(items.kneighbors, X[:n_queries], 10), 1))
+            items = paloma.MetricKNeighborsClassifier(learner.to(place), n_neighbors=10).fit(X, y)
+            found.append(seconds(partial(items.kneighbors, X[:n_queries]), 1))
         speeds = [f"{count / took:,.0f}" for times, count in ((mined, n), (found, n_queries)) for took in times]
         body.append([f"d={d}, c={classes}", *speeds])
         print(f"{body[-1][0]}: {sum(mined + found):.1f} s", file=sys.stderr)
