@@ -92,8 +92,9 @@ def test_coded_candidates_are_the_nearest(monkeypatch, dtype, unit):
 def test_products_of_coded_rows():
     rng = np.random.default_rng(0)
     codes, vector = rng.integers(-127, 128, (50, 37)).astype(np.int8), rng.normal(size=37).astype(np.float32)
-    constants = rng.normal(size=50).astype(np.float32)
-    assert np.allclose(coded_values(codes, vector, constants), twin.coded_values(codes, vector, constants), atol=1e-3)
+    constants, scales = rng.normal(size=50).astype(np.float32), rng.random(50).astype(np.float32)
+    arguments = codes, scales, vector, constants
+    assert np.allclose(coded_values(*arguments), twin.coded_values(*arguments), atol=1e-3)
 
 
 @pytest.mark.parametrize("gone", [2, 1290, 1420])

@@ -119,6 +119,26 @@ def test_two_stages_rank_the_candidates_by_the_live_metric():
     assert index.staleness() > 0
 
 
+@pytest.mark.parametrize("kind", [LODML, LOSL])
+def test_candidates_of_one_query_are_those_of_many(kind):
+    """One query is looked up in bytes; neither rows far out nor features of other scales may spoil that."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_t(2, size=(3000, 24)) * 10.0 ** rng.uniform(-3, 3, 24)
+    rows[rng.random(rows.shape) < 0.2] = 0.0
+    labels = rng.integers(0, 5, 3000)
+    index = MetricIndex(kind(random_state=0).fit(rows[:500], labels[:500]))
+    index.add(rows[:2000], labels[:2000])
+    for more in (None, rows[2000:]):
+        if more is not None:
+            index.remove(np.arange(0, 500, 3))
+            index.add(1e3 * more, labels[2000:])
+        both = index.search(rows[:200], 30, rerank="live")[1]
+        each = np.concatenate([index.search(rows[i : i + 1], 30, rerank="live")[1] for i in range(200)])
+        found = [len(np.intersect1d(*pair)) / 30 for pair in zip(both, each, strict=True)]
+        assert np.mean(found) > 0.99
+        assert min(found) > 0.9
+
+
 def test_a_metric_set_otherwise_is_noticed_by_refresh_alone():
     metric = fitted(psd="end")
     index = MetricIndex(FrozenEstimator(metric))

@@ -82,6 +82,6 @@ def mixed_shares(tables, points, codes, truth, k=10, soft=True):
     return shares
 
 
-def coded_values(codes, vector, constants):
-    """|x|^2 - 2 <x, q> up to units: constants less twice the products of rows of whole numbers and a vector."""
-    return constants - 2.0 * (codes.astype(np.float64) @ vector)
+def coded_values(codes, scales, vector, constants):
+    """|x|^2 - 2 <x, q> up to units: constants less twice the products of rows of scaled whole numbers and a vector."""
+    return constants - 2.0 * scales * (codes.astype(np.float64) @ vector)

@@ -11,7 +11,11 @@ from .._compiled.scratch import Scratch
 from .._rows import squared_norms
 from .._threads import sharing
 from .._typing import Array
+from .codes import Codes, smallest
 from .tiles import ITEM_TILE, QUERY_TILE, Factors, Items, certified, nearest, product_of
+
+# Candidates of one query are the nearest of this many times as many by bytes.
+MANY = 8
 
 
 class Metric(Protocol):
@@ -32,7 +36,8 @@ class Metric(Protocol):
 
 
 class LocalItems:
-    """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it.
+    """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it, and a byte for
+    each number of that once candidates of a single query were asked for.
 
     Dense data is centered first (a common shift leaves differences unchanged), which keeps the expansion from
     canceling, and the values of the neighbors found are formed again directly.
@@ -61,6 +66,7 @@ class LocalItems:
 
     def _hold(self, X: Any, codes: Array, mapped: Factors, constants: Array) -> None:
         self.X, self.codes, self.mapped, self.constants = X, codes, mapped, constants
+        self._bytes: Codes | None = None
         self.soft = codes.ndim == 2
         if self.soft:
             self.distinct, columns = self.metric.resolve(np.arange(codes.shape[1])), np.zeros(len(codes), np.intp)
@@ -85,6 +91,8 @@ class LocalItems:
         factors = tuple(np.concatenate([old[kept], new]) for old, new in zip(self.mapped, mapped, strict=True))
         revised = copy(self)
         revised._hold(X, codes, factors, np.concatenate([self.constants[kept], constants]))
+        if self._bytes is not None:
+            revised._bytes = self._bytes.revised(kept, mapped[0])
         return revised
 
     def _centered(self, rows: Any) -> Any:
@@ -137,8 +145,24 @@ class LocalItems:
     def candidates(self, Q: Any, n: int) -> Array:
         """Numbers of the n nearest items of each query, up to rounding."""
         rows = self._centered(self._like_items(Q))
+        dense = len(self.mapped) == 1 and not sp.issparse(self.mapped[0])
+        if rows.shape[0] == 1 and dense and MANY * n < self.X.shape[0]:
+            return self._of_one(rows, n)
         with self._sharing(rows):
             return nearest(lambda tile: rows[tile], rows.shape[0], self.items, n)[1]
+
+    def _of_one(self, row: Array, n: int) -> Array:
+        """Candidates of one query: those in question by bytes, then by the numbers themselves."""
+        if self._bytes is None:
+            self._bytes = Codes.of(self.mapped[0])
+        (side,), forms = self._sides(row), self._table(row)[0]
+        scale = -0.5 * self.items.alpha
+        offsets = forms.astype(np.float32).take(self.columns)
+        offsets += self.constants
+        found = smallest(self._bytes.values(scale * side[0], offsets), MANY * n)
+        products = self.mapped[0][found] @ side[0]
+        values = self.constants[found] + forms[self.columns[found]] - 2.0 * scale * products
+        return found[np.lexsort((found, values))[None, :n]]
 
     def _rounding(self, rows: Any, forms: Array) -> Array:
         """Bound on the rounding error of the expanded values of each query; `forms` are those of the table."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._compiled.codes import coded_values
+from .._search.codes import Codes, smallest
 from .._typing import Array
 from ._metrics import Form
 
@@ -14,7 +14,6 @@ from ._metrics import Form
 EXACT_WORK = 5e7
 MIN_CANDIDATES = 200
 _CHUNK = 4096  # rows at a time whose images are held
-_LARGEST = 127
 
 
 class Near:
@@ -29,7 +28,7 @@ class Near:
         self._forms: tuple[Any, Array | None] = (None, None)
         self._page: tuple[Array, Form] | None = None
         self._plain: Array | None = None
-        self._coded: tuple[Array, Array, Array] | None = None
+        self._coded: Codes | None = None
         self._lock = threading.Lock()
 
     @property
@@ -43,21 +42,20 @@ class Near:
         if constants is None or known != key:
             constants = _constants(self.X, np.zeros(self.X.shape[1], self.X.dtype), form)
             self._forms = key, constants
-        return _smallest(constants - 2.0 * (self.X @ form.image(row).astype(self.X.dtype)), k + 9)
+        return smallest(constants - 2.0 * (self.X @ form.image(row).astype(self.X.dtype)), k + 9)
 
     def rough(self, row: Array, k: int, page: Callable[[], Form] | None) -> Array:
         """The same of many rows, and more of them, under the metric of the last `renew`; None: Euclidean.
 
         page : what the first `renew` would be called with, for the first search.
         """
-        codes, center, steps = self._codes()
+        codes = self._codes()
         if page is None:
-            constants, image = self._euclidean(), row - center
+            constants, image = self._euclidean(), row - codes.center
         else:
             constants, form = self._prepared(page)
-            image = form.image(row - center)
-        values = coded_values(codes, (steps * image).astype(np.float32), constants)
-        return _smallest(values, max(10 * k, MIN_CANDIDATES))
+            image = form.image(row - codes.center)
+        return smallest(codes.values(image, constants), max(10 * k, MIN_CANDIDATES))
 
     def renew(self, form: Form) -> None:
         """Prepare for a metric, if anybody has asked."""
@@ -72,22 +70,16 @@ class Near:
             return self._page
 
     def _constants(self, form: Form) -> Array:
-        return _constants(self.X, self._codes()[1], form).astype(np.float32)
+        return _constants(self.X, self._codes().center, form).astype(np.float32)
 
     def _euclidean(self) -> Array:
         if self._plain is None:
             self._plain = self._constants(Form(None, np.eye(self.X.shape[1])))
         return self._plain
 
-    def _codes(self) -> tuple[Array, Array, Array]:
-        """Rows around their mean as small whole numbers, the mean, and the step of each feature."""
+    def _codes(self) -> Codes:
         if self._coded is None:
-            center = self.X.mean(axis=0, dtype=np.float64)
-            steps = np.maximum(self.X.max(axis=0) - center, center - self.X.min(axis=0)) / _LARGEST
-            codes, inverse = np.empty(self.X.shape, np.int8), 1.0 / np.where(steps > 0, steps, 1.0)
-            for a in range(0, len(self.X), _CHUNK):
-                codes[a : a + _CHUNK] = np.rint((self.X[a : a + _CHUNK] - center) * inverse)
-            self._coded = codes, center, steps
+            self._coded = Codes.of(self.X)
         return self._coded
 
 
@@ -98,8 +90,3 @@ def _constants(X: Array, center: Array, form: Form) -> Array:
         part = X[a : a + _CHUNK] - center.astype(X.dtype)
         np.einsum("ij,ij->i", part @ metric, part, out=out[a : a + _CHUNK])
     return out
-
-
-def _smallest(values: Array, n: int) -> Array:
-    n = min(len(values), n)
-    return np.sort(np.argpartition(values, n - 1)[:n])
