@@ -32,6 +32,8 @@ from ._statement import Lesson, Statement, lesson_of
 RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 40, 80, 160, 320, 640, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
 PAGE, LONG_PAGE = 32, 128
+# The last statements, so many, are learned anew if others are believed than before: a change of a long log is no longer.
+RECALL = 4096
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
@@ -218,7 +220,7 @@ class Model:
         judged = base.judged.extended(*self._judge(base, page)) if self.guard else base.judged
         distrusted = judged.distrusted(base.distrusted)
         if n in RENEWALS or distrusted != base.distrusted:
-            lessons = [lesson for lesson in self._lessons(0, n) if _name(lesson) not in distrusted]
+            lessons = [lesson for lesson in self._lessons(max(0, n - RECALL), n) if _name(lesson) not in distrusted]
             root = self._root(lessons)
             learned = self._taught(None, lessons, root, n)
         else:
