@@ -32,7 +32,7 @@ from ._statement import Lesson, Statement, lesson_of
 RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 40, 80, 160, 320, 640, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
 PAGE, LONG_PAGE = 32, 128
-# The last statements, so many, are learned anew if others are believed than before: a change of a long log is no longer.
+# The last statements, so many, are learned anew if others are believed than before, however long the log is.
 RECALL = 4096
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.

@@ -28,7 +28,7 @@ from ._snapshots import Snapshots
 
 _AT_ONCE = 1024  # entries that are learned together
 _PAUSE = 0.02  # seconds from learning to learning, unless somebody waits for it: several entries are one round
-_REST = 4.0  # times what preparing searches took that nothing is prepared: a fifth of a core at most
+_REST = 9.0  # times what preparing searches took that nothing is prepared: a tenth of a core at most
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 
