@@ -10,9 +10,9 @@ from scipy.linalg import sqrtm
 
 import paloma
 from helpers.feedback import D, N, X, precision, same, session
-from paloma.feedback import FeedbackSearch, Statement
+from paloma.feedback import FeedbackSearch, Statement, _model
 from paloma.feedback._guard import STRENGTHS, Judged
-from paloma.feedback._model import LONG_PAGE, PAGE
+from paloma.feedback._model import LONG_PAGE, PAGE, Model
 from paloma.feedback._start import FAR_WEIGHT, PRIOR, root_of, scatter_of
 from paloma.feedback._statement import IMPLIED, MAX_TAUGHT, lesson_of
 from paloma.feedback._suggest import Relevance
@@ -167,6 +167,25 @@ def test_a_vandal_does_not_silence_others():
     session(8, user="anna", search=search, seed=2)
     assert search.quality().distrusted == ("eve",)
     assert precision(search, user="anna") > precision(FeedbackSearch(X)) + 0.02
+
+
+def test_whom_to_believe_is_settled_by_recent_statements(monkeypatch):
+    """However long the log is, as many are learned anew, and what comes of it is still a function of the log."""
+    taught, known = [], Model._taught
+    monkeypatch.setattr(_model, "RECALL", 40)
+    monkeypatch.setattr(Model, "_taught", lambda model, *args: taught.append(len(args[1])) or known(model, *args))
+    search = session(60, user="anna")
+    session(60, user="eve", invert=True, search=search, seed=1)
+    session(8, user="anna", search=search, seed=2)
+    assert search.quality().distrusted == ("eve",)
+    assert max(taught) <= 40
+    again = FeedbackSearch(X)
+    again.tell_all(search.log)
+    same(search, again)
+    search.undo(100)
+    again = FeedbackSearch(X)
+    again.tell_all(search.log)
+    same(search, again)
 
 
 def test_strength_follows_the_evidence():

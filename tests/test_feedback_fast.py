@@ -57,6 +57,30 @@ def test_metrics_are_those_of_learning_one_triplet_after_the_other():
         assert np.allclose(metrics.inside(name, lam), (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-4)
 
 
+@pytest.mark.parametrize("d", [5, 70])
+def test_one_statement_is_learned_as_one_of_many(d):
+    """The compiled loop of one statement against the common one; what no triplet moves stays the same object."""
+    rng = np.random.default_rng(3)
+    choice = Choice(DISTANCE, Locality.per_class(0.4), Step.parse("pa1", None), Psd("end"), 2.0, 0.2)
+    root = rng.normal(size=(d, d)).astype(np.float32) / np.float32(np.sqrt(d))
+    one, other = Metrics.start(d), Metrics.start(d)
+    for user in ("anna", "", "ben", "anna"):
+        gaps = (rng.normal(size=(9, d)) / 4).astype(np.float32)
+        sides, weight = np.array([(a, b) for a in range(4) for b in range(4, 9)]), rng.uniform(0.1, 1.0, 20)
+        before = one.shared.copy(), {name: matrix.copy() for name, matrix in one.own.items()}
+        after = one.told(choice, root, gaps, sides, weight, user)
+        other = other.taught(choice, gaps @ root, sides, weight, [user], np.array([9]))
+        assert np.array_equal(one.shared, before[0])
+        assert all(np.array_equal(one.own[name], matrix) for name, matrix in before[1].items())
+        one = after
+        assert list(one.own) == list(other.own)
+        for mine, its in zip((one.shared, *one.own.values()), (other.shared, *other.own.values()), strict=True):
+            assert np.array_equal(mine, mine.T)
+            assert np.allclose(mine, its, atol=5e-6)
+    assert not np.allclose(one.shared, np.eye(d))
+    assert one.told(choice, root, gaps, sides, np.zeros(20), "carl") is one
+
+
 def test_a_form_is_its_matrix():
     search = session(45, user="anna")
     gaps = X[:30] - X[30:60]

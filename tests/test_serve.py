@@ -1,9 +1,11 @@
 """The service: everything acknowledged is kept, everything else is refused."""
 
+import asyncio
 import http.client
 import json
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +25,7 @@ from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.feedback._near import Near  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
+from paloma.serve._serve import _listening  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -154,6 +157,32 @@ def test_readers_see_what_they_were_told(service):
         assert status == 200
         assert found["seq"] >= told["seq"]
     assert service.admin.ask("POST", "/api/v1/search", {"item": "digit-0001", "after": 10**6})[0] == 503
+
+
+def test_who_asks_as_the_model_hears_it_does_not_wait(service, monkeypatch):
+    """The learner has looked who waits between a reader's first look and its place in the line."""
+    seq, looks = service.engine.seq, iter([0])
+    monkeypatch.setattr(Engine, "seq", property(lambda engine: next(looks, seq)))
+    asyncio.run(asyncio.wait_for(service.engine.heard(seq), 5.0))
+
+
+def test_answers_leave_at_once():
+    """A head and a body are two small packets: on a socket that collects them the second waits for a receipt."""
+
+    async def collects() -> int:
+        told = asyncio.get_running_loop().create_future()
+        listening = _listening("127.0.0.1", 0)
+        port = listening.getsockname()[1]
+        server = await asyncio.start_server(lambda _, writer: told.set_result(writer), sock=listening)
+        _, mine = await asyncio.open_connection("127.0.0.1", port)
+        its = await told
+        found = its.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        mine.close()
+        its.close()
+        server.close()
+        return found
+
+    assert asyncio.run(collects()) != 0
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

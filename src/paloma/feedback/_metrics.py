@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._compiled.few import learn_few
+from .._compiled.groups import Triplets
 from .._core.choice import Choice
 from .._core.cone import project
 from .._core.loop import learn
@@ -53,6 +55,20 @@ class Metrics:
         learned = space.matrices
         moved = {name: learned.stack[learned.slot(code)] for name, code in codes.items() if learned.slot(code) >= 0}
         return Metrics(learned.shared, {**self.own, **{name: matrix.copy() for name, matrix in moved.items()}})
+
+    def told(
+        self, choice: Choice, root: Array, differences: Array, sides: Array, weight: Array, user: str
+    ) -> "Metrics":
+        """Learn the triplets of one statement: `taught`, to rounding, of differences times `root`."""
+        own = self.shared[:0]
+        if user:
+            own = self.own[user] if user in self.own else np.eye(len(self.shared), dtype=np.float32)
+        triplets = Triplets(sides, np.full(len(sides), choice.margin), choice.C * weight)
+        kernel, rule = choice.locality.kernel, choice.step.rule
+        shared, moved, updates = learn_few((self.shared, own), root, differences, triplets, kernel, rule)
+        if not updates:
+            return self
+        return Metrics(shared, {**self.own, user: moved} if user else self.own)
 
     def inside(self, user: str | None, lam: float) -> Array:
         """M of mapped rows, P_+(lam U + (1 - lam) L_user); who was never heard has the start in place of L."""

@@ -32,6 +32,8 @@ from ._statement import Lesson, Statement, lesson_of
 RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 40, 80, 160, 320, 640, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
 PAGE, LONG_PAGE = 32, 128
+# The last statements, so many, are learned anew if others are believed than before, however long the log is.
+RECALL = 4096
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
@@ -185,7 +187,7 @@ class Model:
         live = self.live
         learned = live.learned
         if _name(lesson) not in live.distrusted:
-            learned = self._taught(learned, [lesson], live.root, n)
+            learned = self._told(learned, lesson, live.root, n)
         self.live = replace(live, n=n, learned=learned)
 
     def without(self, numbers: Sequence[int]) -> "Model":
@@ -218,7 +220,7 @@ class Model:
         judged = base.judged.extended(*self._judge(base, page)) if self.guard else base.judged
         distrusted = judged.distrusted(base.distrusted)
         if n in RENEWALS or distrusted != base.distrusted:
-            lessons = [lesson for lesson in self._lessons(0, n) if _name(lesson) not in distrusted]
+            lessons = [lesson for lesson in self._lessons(max(0, n - RECALL), n) if _name(lesson) not in distrusted]
             root = self._root(lessons)
             learned = self._taught(None, lessons, root, n)
         else:
@@ -246,13 +248,25 @@ class Model:
         lessons = [lesson for lesson in lessons if len(lesson.triplets)]
         if not lessons:
             return learned
-        weight = np.concatenate([each.triplet_weight * (1.0 if each.user else self._alone) for each in lessons])
+        weight = np.concatenate([self._weight(each, n) for each in lessons])
         users, (pairs, sides, sizes) = [_name(each) for each in lessons], _joined(lessons)
         differences = self.rows.unit_differences(pairs)
         with sharing(*differences.shape, len(root)):
             differences = differences @ root.astype(np.float32)
         learned = learned or Metrics.start(len(root))
-        return learned.taught(self._choice, differences, sides, weight * (n / (n + WARM)), users, sizes)
+        return learned.taught(self._choice, differences, sides, weight, users, sizes)
+
+    def _told(self, learned: Metrics | None, lesson: Lesson, root: Array, n: int) -> Metrics | None:
+        """Learn the triplets of one statement."""
+        if not len(lesson.triplets):
+            return learned
+        learned, differences = learned or Metrics.start(len(root)), self.rows.unit_differences(lesson.pairs)
+        weight = self._weight(lesson, n)
+        return learned.told(self._choice, root.astype(np.float32), differences, lesson.sides, weight, _name(lesson))
+
+    def _weight(self, lesson: Lesson, n: int) -> Array:
+        """Bounded weights of the triplets of one of n statements."""
+        return lesson.triplet_weight * (1.0 if lesson.user else self._alone) * (n / (n + WARM))
 
     def _judge(self, state: FeedbackState, page: list[Lesson]) -> tuple[Array, list[str]]:
         """Share of the triplets of each statement that is ranked right at each strength; a tie is half right.

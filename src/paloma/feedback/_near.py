@@ -40,7 +40,7 @@ class Near:
         """Numbers of the k nearest and a few more, in ascending order; `key` is another one for another metric."""
         known, constants = self._forms
         if constants is None or known != key:
-            constants = _constants(self.X, np.zeros(self.X.shape[1], self.X.dtype), form)
+            constants = _constants(self.X, np.zeros(self.X.shape[1]), form, self.X.dtype)
             self._forms = key, constants
         return smallest(constants - 2.0 * (self.X @ form.image(row).astype(self.X.dtype)), k + 9)
 
@@ -70,7 +70,7 @@ class Near:
             return self._page
 
     def _constants(self, form: Form) -> Array:
-        return _constants(self.X, self._codes().center, form).astype(np.float32)
+        return _constants(self.X, self._codes().center, form, np.float32)
 
     def _euclidean(self) -> Array:
         if self._plain is None:
@@ -83,10 +83,10 @@ class Near:
         return self._coded
 
 
-def _constants(X: Array, center: Array, form: Form) -> Array:
-    """x^T M x of each row around a center."""
-    metric, out = form.matrix().astype(X.dtype), np.empty(len(X), X.dtype)
+def _constants(X: Array, center: Array, form: Form, dtype: Any) -> Array:
+    """x^T M x of each row around a center, in a precision."""
+    metric, out = form.matrix().astype(dtype), np.empty(len(X), dtype)
     for a in range(0, len(X), _CHUNK):
-        part = X[a : a + _CHUNK] - center.astype(X.dtype)
+        part = (X[a : a + _CHUNK] - center).astype(dtype, copy=False)
         np.einsum("ij,ij->i", part @ metric, part, out=out[a : a + _CHUNK])
     return out

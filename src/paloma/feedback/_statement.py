@@ -6,6 +6,7 @@ triplets of each kind.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from math import isfinite
 from typing import Any, Self
 from zlib import crc32
 
@@ -96,9 +97,12 @@ class Statement:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The statement of such a dict; unknown names are refused."""
-        if unknown := sorted(set(values) - {field.name for field in fields(cls)}):
+        if unknown := sorted(values.keys() - _NAMES):
             raise ValueError(f"Statement: unknown entries {unknown}; there are {[f.name for f in fields(cls)]}.")
         return cls(**values)
+
+
+_NAMES = frozenset(field.name for field in fields(Statement))
 
 
 def _item(value: Any, what: str) -> Item:
@@ -117,7 +121,7 @@ def _items(values: Any, what: str) -> tuple[Item, ...]:
 
 def _number(value: Any, what: str) -> float:
     real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not real or not np.isfinite(float(value)):
+    if not real or not isfinite(value):
         raise ValueError(f"Statement: {what} must be finite numbers, got {value!r}.")
     return float(value)
 

@@ -27,7 +27,8 @@ from ._served import Served, Unknown
 from ._snapshots import Snapshots
 
 _AT_ONCE = 1024  # entries that are learned together
-_REST = 4.0  # times what preparing searches took that nothing is prepared: a fifth of a core at most
+_PAUSE = 0.02  # seconds from learning to learning, unless somebody waits for it: several entries are one round
+_REST = 9.0  # times what preparing searches took that nothing is prepared: a tenth of a core at most
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 
@@ -44,12 +45,12 @@ class Engine:
         self._journal = Journal(folder / "journal.sqlite", vfs=vfs)
         self._snapshots = Snapshots(folder / "snapshots")
         self._served = self._restored(items)
-        self._changed = threading.Condition()
         self._ends = False
         self.writable = self.learning = True
         self._since = time.time()
         self._counts = {"searches": 0, "statements": 0, "refused_writes": 0}
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._told, self._wanted, self._waits = threading.Event(), threading.Event(), threading.Lock()
         self._learned, self._closing = threading.Event(), threading.Event()
         self._learner = threading.Thread(target=self._learn, name="paloma-learner", daemon=True)
         self._preparer = threading.Thread(target=self._prepare, name="paloma-preparer", daemon=True)
@@ -63,9 +64,9 @@ class Engine:
 
     def close(self) -> None:
         """Apply what was acknowledged, then let the folder go."""
-        with self._changed:
-            self._ends = True
-            self._changed.notify_all()
+        self._ends = True
+        self._told.set()
+        self._wanted.set()
         self._learner.join()
         self._closing.set()
         self._learned.set()
@@ -125,8 +126,7 @@ class Engine:
             raise
         self.writable = True
         self._counts["statements"] += len(entries)
-        with self._changed:
-            self._changed.notify_all()
+        self._told.set()
         return entries
 
     async def heard(self, after: int) -> None:
@@ -137,9 +137,11 @@ class Engine:
             raise Late(f"There is no statement {after} yet; the last one is {self._journal.last}.")
         loop = asyncio.get_running_loop()
         done = loop.create_future()
-        with self._changed:
+        with self._waits:
+            if after <= self.seq:  # heard in the meantime, by a learner that has looked who waits
+                return
             self._waiting.append((after, loop, done))
-            self._changed.notify_all()
+        self._wanted.set()
         try:
             await asyncio.wait_for(done, PATIENCE)
         except TimeoutError:
@@ -172,13 +174,15 @@ class Engine:
 
     def _awaited(self) -> bool:
         """Wait until there is something to learn; False once everything is learned and the service ends."""
-        with self._changed:
-            while not self._ends and self._journal.last <= self.seq:
-                self._changed.wait(1.0)
-            return not self._ends or self._journal.last > self.seq
+        self._wanted.wait(_PAUSE)
+        self._wanted.clear()
+        while not self._ends and self._journal.last <= self.seq:
+            self._told.wait(1.0)
+            self._told.clear()
+        return not self._ends or self._journal.last > self.seq
 
     def _wake(self) -> None:
-        with self._changed:
+        with self._waits:
             ready = [each for each in self._waiting if each[0] <= self.seq]
             self._waiting = [each for each in self._waiting if each[0] > self.seq]
         for _, loop, done in ready:
