@@ -137,6 +137,7 @@ rng = np.random.default_rng(0)
 X, y = rng.normal(size=(400, 30)), rng.integers(0, 12, 400)
 models = [paloma.LODML(random_state=k).fit(X, y) for k in (0, 1)]
 versions, seen = [model.shared_.tobytes() for model in models], []
+paloma.save(models[0], path)
 begin = time.perf_counter()
 paloma.save(models[0], path)
 duration = time.perf_counter() - begin
