@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -222,10 +223,48 @@ class Unguarded(Learned):
         super().__init__(world, guard=False)
 
 
+class Head(NoFeedback):
+    """What one would write in torch: a linear head, by a triplet loss over random triplets of all marks."""
+
+    BATCH, STEPS, MARGIN, RATE = 256, 5, 0.2, 1e-3
+
+    def __init__(self, world: World) -> None:
+        import torch
+
+        super().__init__(world)
+        torch.set_num_threads(1)
+        self.torch, self.rng = torch, np.random.default_rng(0)
+        self.rows = torch.tensor(world.X, dtype=torch.float32)
+        self.head = torch.eye(world.X.shape[1], requires_grad=True)
+        self.optimizer = torch.optim.Adam([self.head], lr=self.RATE)
+        self.said: list[np.ndarray] = []
+
+    def tell(self, query, yes, no, user):
+        super().tell(query, yes, no, user)
+        if len(yes) and len(no):
+            near, far = (side.ravel() for side in np.meshgrid(yes, no))
+            self.said.append(np.stack([np.full(len(near), query), near, far], axis=1))
+        for _ in range(self.STEPS if self.said else 0):
+            picked = [self.said[k] for k in self.rng.integers(0, len(self.said), self.BATCH)]
+            triplets = np.array([each[self.rng.integers(len(each))] for each in picked])
+            anchors, near, far = (self.rows[column] @ self.head for column in triplets.T)
+            loss = (self.MARGIN + (anchors - near).square().sum(1) - (anchors - far).square().sum(1)).relu().mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def new(self, Q, user):
+        head = self.head.detach().numpy().astype(np.float64)
+        X = self.world.X @ head
+        return (X * X).sum(axis=1) - 2.0 * (Q @ head) @ X.T
+
+
 METHODS = {
     "none": NoFeedback, "rocchio": Rocchio, "average": AverageVector, "best": BestScore, "context": ContextPairs,
-    "svm": SVM, "paloma": Learned, "unguarded": Unguarded,
+    "svm": SVM, "head": Head, "paloma": Learned, "unguarded": Unguarded,
 }  # fmt: skip
+# The head needs torch, of the extra gpu.
+DEFAULT = [name for name in METHODS if name != "head" or find_spec("torch")]
 
 
 # -- figures ----------------------------------------------------------------------------------------------------------
@@ -280,7 +319,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks feedback")
     parser.add_argument("--sets", default=",".join(SETS) if os.environ.get("PALOMA_DATA") else "digits")
     parser.add_argument("--users", default="class", help=f"comma-separated, of {', '.join(USERS)}")
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--methods", default=",".join(DEFAULT))
     parser.add_argument("--statements", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--ask", action="store_true", help="compare suggested questions with random ones instead")
