@@ -69,8 +69,11 @@ def site(browser, tmp_path):
     assert site.troubles == []
 
 
+ID = "(card) => card.dataset.id"
+
+
 def ids(page):
-    return page.eval_on_selector_all("#results .card", "cards => cards.map((card) => card.dataset.id)")
+    return page.eval_on_selector_all("#results .card", f"cards => cards.map({ID})")
 
 
 def until(page, true, arg=None):
@@ -113,9 +116,8 @@ def test_search_mark_undo_restart(site):
     status(page, "nearest")
     assert ids(page) == first
     page.check("input[value=now]")
-    status(page, "nearest")
-    until(page, "first => document.querySelector('#results .card').dataset.id === first", marked[0])
-    assert ids(page) == marked
+    shown = f"String([...document.querySelectorAll('#results .card')].map({ID}))"
+    until(page, f"wanted => {shown} === wanted", ",".join(marked))
     page.click("#undo")
     status(page, "Taken back")
     undone = ids(page)

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from helpers.cli import run
 from helpers.index import CLASSES, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted
 from helpers.postgres import server
 from paloma import L2ODML, LODML, LOSL, MetricIndex
 from paloma.neighbors import _pgvector
+from paloma.serve import from_database
 
 psycopg = pytest.importorskip("psycopg")
 
@@ -295,3 +297,45 @@ def test_an_equal_number_of_other_items_is_noticed(uri, table):
         with pytest.raises(RuntimeError, match="another index or process changed items of the table"):
             change()
     assert index.refresh().search(X[:1], 1)[0][0, 0] == pytest.approx(0.0, abs=1e-6)
+
+
+# -- items of a service ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["vector(3)", "float8[]"])
+def test_a_service_takes_its_items_from_a_table(uri, kind):
+    with psycopg.connect(uri) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute("DROP TABLE IF EXISTS shop")
+        connection.execute(f"CREATE TABLE shop (sku text, title text, price float8, embedding {kind})")
+        for k in range(4):
+            row = str([float(k), 0.5, -1.0]).translate({} if kind.startswith("v") else {91: 123, 93: 125})
+            connection.execute("INSERT INTO shop VALUES (%s, %s, %s, %s)",
+                               [f"s{k}", f"title {k}", k if k else float("nan"), row])  # fmt: skip
+    items = from_database(uri, "public.shop", "embedding", "sku", text="title")
+    assert items.ids == ["s0", "s1", "s2", "s3"]
+    assert items.texts[2] == "title 2"
+    assert items.payload == [{}, {"price": 1.0}, {"price": 2.0}, {"price": 3.0}]
+    assert np.array_equal(items.vectors, [[k, 0.5, -1.0] for k in range(4)])
+    with pytest.raises(ValueError, match="no table 'shops'"):
+        from_database(uri, "shops", "embedding")
+    with pytest.raises(ValueError, match="no column 'embeddings'"):
+        from_database(uri, "shop", "embeddings")
+    with pytest.raises(ValueError, match="no lists of numbers in 'title'"):
+        from_database(uri, "shop", "title")
+    with pytest.raises(ConnectionError, match="cannot be reached"):
+        from_database("postgresql://nobody@127.0.0.1:1/none", "shop", "embedding")
+
+
+def test_the_command_serves_a_table(uri, tmp_path, monkeypatch):
+    pytest.importorskip("fastapi", reason="needs paloma[serve]")
+    monkeypatch.chdir(tmp_path)
+    with psycopg.connect(uri) as connection:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        connection.execute("DROP TABLE IF EXISTS things")
+        connection.execute("CREATE TABLE things AS SELECT k AS id, ARRAY[k, k * k]::vector(2) AS place "
+                           "FROM generate_series(1, 5) AS k")  # fmt: skip
+    table = ("serve", uri, "--table", "things")
+    assert '"id":"3"' in run(*table, "--vectors", "place", "--id", "id", "--get", "/api/v1/items/3").output
+    assert (tmp_path / "things.served" / "journal.sqlite").exists()
+    assert "--vectors" in run(*table, "--state", "other", "--get", "/api/v1/version", code=1).output

@@ -10,13 +10,20 @@ import typer
 
 def serve(
     source: Annotated[
-        Path | None,
-        typer.Argument(help="Table (csv, tsv, parquet, npz, ...) or folder of images.", show_default="digits"),
+        str | None,
+        typer.Argument(
+            help="Table (csv, tsv, parquet, npz, ...), folder of images, or postgresql://... with --table.",
+            show_default="digits",
+        ),
     ] = None,
     state: Annotated[
         Path | None, typer.Option(help="Folder that keeps what is said.", show_default="SOURCE.served")
     ] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers")] = None,
+    vectors: Annotated[
+        str | None, typer.Option(help="Column of vectors.", show_default="all columns of numbers")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Table of a PostgreSQL database, which needs --vectors.")] = None,
     label: Annotated[str | None, typer.Option("--label", help="Column that is shown as the name of an item.")] = None,
     text: Annotated[str | None, typer.Option("--text", help="Column of texts to show.")] = None,
     images: Annotated[
@@ -54,8 +61,9 @@ def serve(
     from ..serve import answer
     from ..serve import serve as run
 
-    folder = state or Path(f"{source.stem if source else 'digits'}.served")
-    items = None if (folder / "journal.sqlite").exists() else _items(source, id_column, label, text, images, encoder)
+    folder = state or Path(f"{table or Path(source or 'digits').stem}.served")
+    shown = {"id_column": id_column, "label": label, "text": text, "images": images}
+    items = None if (folder / "journal.sqlite").exists() else _items(source, table, vectors, encoder, shown)
     if get is not None:
         status, body = answer(folder, get, items)
         sys.stdout.buffer.write(body + b"\n")
@@ -85,13 +93,16 @@ def _tokens(given: list[str] | None) -> dict[str, str]:
 
 
 def _items(
-    source: Path | None, id_column: str | None, label: str | None, text: str | None, images: Path | None,
-    encoder: Path | None,
-) -> Any:  # fmt: skip
-    from ..serve import digits, from_images, from_table
+    source: str | None, table: str | None, vectors: str | None, encoder: Path | None, shown: dict[str, Any]
+) -> Any:
+    from ..serve import digits, from_database, from_images, from_table
 
     if source is None:
         return digits()
-    if source.is_dir():
-        return from_images(source, encoder)
-    return from_table(source, id_column, label, text, images)
+    if "://" in source:
+        if table is None or vectors is None:
+            raise ValueError("A database needs --table, and --vectors: the column of its vectors.")
+        return from_database(source, table, vectors, **shown)
+    if Path(source).is_dir():
+        return from_images(Path(source), encoder)
+    return from_table(Path(source), **shown, vectors=vectors)

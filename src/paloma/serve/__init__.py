@@ -2,6 +2,6 @@
 
 from ._items import Items, digits
 from ._serve import answer, serve
-from ._sources import from_images, from_table
+from ._sources import from_database, from_images, from_table
 
-__all__ = ["Items", "answer", "digits", "from_images", "from_table", "serve"]
+__all__ = ["Items", "answer", "digits", "from_database", "from_images", "from_table", "serve"]

@@ -1,6 +1,8 @@
-"""Items from files: tables, arrays, folders of images."""
+"""Items from files and databases: tables, arrays, folders of images."""
 
 import csv
+import json
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ _NAMES = {"vectors": ("X", "data", "vectors", "features"), "labels": ("y", "targ
 
 def from_table(
     path: Path, id_column: str | None = None, label: str | None = None, text: str | None = None,
-    images: Path | None = None,
+    images: Path | None = None, *, vectors: str | None = None,
 ) -> Items:  # fmt: skip
-    """Items of a table: columns of numbers are the vector, the others are shown and can be filtered by."""
+    """Items of a table: columns of numbers are the vector, the others are shown and can be filtered by.
+
+    vectors : the one column that is the vector; its values are lists of numbers.
+    """
     suffix = path.suffix.lower()
     if not path.is_file():
         raise FileNotFoundError(f"File {path} does not exist.")
@@ -35,7 +40,38 @@ def from_table(
         columns = optional("pyarrow.parquet", "parquet").read_table(path).to_pydict()
     else:
         raise ValueError(f"{path}: items come from .npz, .csv, .tsv, .parquet, or a folder of images.")
-    return _columns(path, columns, id_column, label, text, images)
+    return _columns(str(path), columns, id_column, label, text, images, vectors)
+
+
+def from_database(
+    address: str, table: str, vectors: str, id_column: str | None = None, label: str | None = None,
+    text: str | None = None, images: Path | None = None,
+) -> Items:  # fmt: skip
+    """Items of a table of PostgreSQL, read once: a column of vectors or arrays, and others to show and filter by.
+
+    address : as libpq takes it, `postgresql://user@host/database`. table : a name, or `schema.name`.
+    """
+    psycopg = optional("psycopg", "pgvector")
+    name = psycopg.sql.Identifier(*table.split(".", 1))
+    try:
+        with psycopg.connect(address) as connection:
+            connection.read_only = True
+            found = connection.execute(psycopg.sql.SQL("SELECT * FROM {}").format(name))
+            columns = [column.name for column in found.description]
+            rows = found.fetchall()
+    except psycopg.errors.UndefinedTable:
+        raise ValueError(f"There is no table {table!r} in that database. Give its name by --table.") from None
+    except psycopg.OperationalError as error:
+        raise ConnectionError(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}") from None
+    lists = {column: [row[k] for row in rows] for k, column in enumerate(columns)}
+    if vectors in lists:
+        lists[vectors] = [_vector(value) for value in lists[vectors]]
+    return _columns(f"Table {table}", lists, id_column, label, text, images, vectors)
+
+
+def _vector(value: Any) -> Any:
+    """A vector of pgvector, which comes as the text "[1,2]", as a list; other values as they are."""
+    return json.loads(value) if isinstance(value, str) and value.startswith("[") else value
 
 
 def _arrays(path: Path, images: Path | None) -> Items:
@@ -45,37 +81,42 @@ def _arrays(path: Path, images: Path | None) -> Items:
     if vectors is None or vectors.ndim != 2:
         raise ValueError(f"{path}: expected an array X of shape (n, d); it may have y, ids, text and paths beside it.")
     lists = {kind: None if values is None else [str(value) for value in values] for kind, values in given.items()}
-    return _made(path, vectors, lists, images)
+    return _made(str(path), vectors, lists, images)
 
 
 def _columns(
-    path: Path, columns: dict[str, list[Any]], id_column: str | None, label: str | None, text: str | None,
-    images: Path | None,
+    source: str, columns: dict[str, list[Any]], id_column: str | None, label: str | None, text: str | None,
+    images: Path | None, vectors: str | None,
 ) -> Items:  # fmt: skip
-    for wanted in (id_column, label, text):
+    for wanted in (id_column, label, text, vectors):
         if wanted is not None and wanted not in columns:
-            raise ValueError(f"{path} has no column {wanted!r}. Its columns: {', '.join(list(columns)[:20])}.")
+            raise ValueError(f"{source} has no column {wanted!r}. Its columns: {', '.join(list(columns)[:20])}.")
     if not columns or not next(iter(columns.values())):
-        raise ValueError(f"{path} contains no rows.")
+        raise ValueError(f"{source} contains no rows.")
     special = {id_column, label, text, "picture" if images else None}
     numbers, others = dict[str, Array](), dict[str, list[Any]]()
     for name, values in columns.items():
         if name not in special:
-            found = _numbers(values)
+            found = _numbers(values) if vectors in (None, name) else None
             if found is None:
                 others[name] = values
             else:
                 numbers[name] = found
     if not numbers:
-        raise ValueError(f"{path} has no column of numbers, or of lists of numbers, to compare items by.")
-    vectors = np.concatenate(list(numbers.values()), axis=1)
-    rows = range(len(vectors))
-    payload = [{name: values[k] for name, values in others.items() if isinstance(values[k], str)} for k in rows]
+        what = "column of numbers, or of lists of numbers," if vectors is None else f"lists of numbers in {vectors!r}"
+        raise ValueError(f"{source} has no {what} to compare items by.")
+    joined = np.concatenate(list(numbers.values()), axis=1)
+    payload = [{name: values[k] for name, values in others.items() if _is_plain(values[k])} for k in range(len(joined))]
     lists = {"ids": id_column, "labels": label, "texts": text, "pictures": "picture" if images else None}
     named = {
         kind: None if name not in columns else [str(value) for value in columns[name]] for kind, name in lists.items()
     }
-    return _made(path, vectors, named, images, payload)
+    return _made(source, joined, named, images, payload)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value can be shown and filtered by; a number can if it is beside a column of vectors."""
+    return isinstance(value, str) or (isinstance(value, int | float) and isfinite(value))
 
 
 def _numbers(values: list[Any]) -> Array | None:
@@ -87,14 +128,14 @@ def _numbers(values: list[Any]) -> Array | None:
     return found.reshape(len(values), -1)
 
 
-def _made(path: Path, vectors: Array, lists: dict[str, Any], images: Path | None, payload: Any = ()) -> Items:
+def _made(source: str, vectors: Array, lists: dict[str, Any], images: Path | None, payload: Any = ()) -> Items:
     vectors = np.asarray(vectors, np.float64)
     if not np.isfinite(vectors).all():
         row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-        raise ValueError(f"{path}: row {row + 1} has a missing or infinite number. Fill it in, or leave the row out.")
+        raise ValueError(f"{source}: row {row + 1} has a missing or infinite number. Fill it in, or leave the row out.")
     ids = lists["ids"] or [str(k) for k in range(len(vectors))]
     if len(set(ids)) < len(ids):
-        raise ValueError(f"{path}: ids must be different, but some repeat.")
+        raise ValueError(f"{source}: ids must be different, but some repeat.")
     pictures = lists["pictures"]
     if images is not None:
         pictures = [f"file:{(images / name).resolve()}" for name in pictures or ids]
