@@ -16,13 +16,21 @@ def serve(
     state: Annotated[
         Path | None, typer.Option(help="Folder that keeps what is said.", show_default="SOURCE.served")
     ] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers; names of embedded pictures")
+    ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Column that is shown as the name of an item.")] = None,
     text: Annotated[str | None, typer.Option("--text", help="Column of texts to show.")] = None,
     images: Annotated[
         Path | None, typer.Option(help="Folder of the pictures; the column 'picture', or the id, names a file in it.")
     ] = None,
-    encoder: Annotated[Path | None, typer.Option(help="ONNX model that makes vectors of a folder of images.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="efficientnet-lite2, or an ONNX model, that makes vectors of a folder of images.",
+            show_default="pixels of small gray copies",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than this machine's own needs --token.")
     ] = "127.0.0.1",
@@ -86,7 +94,7 @@ def _tokens(given: list[str] | None) -> dict[str, str]:
 
 def _items(
     source: Path | None, id_column: str | None, label: str | None, text: str | None, images: Path | None,
-    encoder: Path | None,
+    encoder: str | None,
 ) -> Any:  # fmt: skip
     from ..serve import digits, from_images, from_table
 
