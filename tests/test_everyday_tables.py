@@ -119,6 +119,25 @@ def test_sparse_rows_too_large_to_be_dense_name_the_way_out(tmp_path):
     assert "sparse features are too large for this learner. Use --learner L2ODML" in shown
 
 
+def test_ids_of_an_index_come_from_an_array(tmp_path, files):
+    train_file, _, model = files
+    run("fit", train_file, "-o", model, "-q", "--metric-only")
+    table, index = tmp_path / "items.npz", tmp_path / "items.index"
+    np.savez(table, X=X[200:], y=Y[200:], name=[f"cats/{k}.png" for k in range(100)], few=np.arange(3))
+    run("index", model, table, "-o", index, "--id", "name")
+    assert paloma.load(index).ids[:2].tolist() == ["cats/0.png", "cats/1.png"]
+    assert "there is no column 'nam'" in run("index", model, table, "-o", index, "--id", "nam", code=1).stderr
+    assert (
+        "one id per row, an array of shape (100,), got shape (3,)"
+        in run("index", model, table, "-o", index, "--id", "few", code=1).stderr
+    )
+    np.save(tmp_path / "items.npy", X[200:])
+    assert (
+        "the columns have no names"
+        in run("index", model, tmp_path / "items.npy", "-o", index, "--id", "name", code=1).stderr
+    )
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_ids_of_an_index_come_from_a_column(suffix, tmp_path, files):
     train_file, _, model = files

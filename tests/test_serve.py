@@ -21,6 +21,7 @@ pytest.importorskip("fastapi", reason="needs paloma[serve]")
 from helpers.disk import FailingSystem  # noqa: E402
 from helpers.servers import TOKEN, Servers  # noqa: E402
 from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: E402
+from paloma.datasets import embed  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.feedback._near import Near  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
@@ -283,6 +284,15 @@ def test_tables_arrays_and_folders_become_items(tmp_path):
     for k in range(3):
         Image.new("L", (20, 30), 80 * k).save(tmp_path / "p" / "cats" / f"{k}.png")
     assert from_images(tmp_path / "p").labels == ["cats"] * 3
+    embed(tmp_path / "p", tmp_path / "p.npz", encoder=lambda pixels: pixels.mean(axis=(1, 2)), size=(8, 8))
+    embedded = from_table(tmp_path / "p.npz", images=tmp_path / "p")
+    assert embedded.ids == [f"cats/{k}.png" for k in range(3)]
+    assert all(Path(picture.removeprefix("file:")).is_file() for picture in embedded.pictures)
+    assert from_table(tmp_path / "p.npz", text="name").texts == embedded.ids
+    with pytest.raises(ValueError, match=r"no array 'nome'. Its arrays: X, y, name"):
+        from_table(tmp_path / "p.npz", "nome")
+    with pytest.raises(ValueError, match=r"none of its items has a picture in .*--id"):
+        from_table(tmp_path / "t.npz", images=tmp_path / "p")
     with pytest.raises(ValueError, match="no column 'nome'"):
         from_table(table, "nome")
 

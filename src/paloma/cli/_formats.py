@@ -14,7 +14,7 @@ import typer
 from .._optional import optional
 from .._progress import Pace
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, joined, plan, refuse_drop, settled
+from ._columns import Batch, Plan, Wanted, bad_cell, check_column, joined, plan, refuse_drop, settled
 from ._csv_rows import csv_batches
 from ._json_rows import jsonl_batches
 from ._report import size_of, visible
@@ -61,9 +61,9 @@ def batches(
         return _arrow(path, wanted, size)
     if path.suffix.lower() == ".gz" or suffix not in (".npz", ".npy", *SVM):
         raise ValueError(f"{source}: unknown file format. Known formats: {KNOWN}; - reads standard input.")
-    read: Callable[..., tuple[Any, Any]] = _arrays if suffix in (".npz", ".npy") else _svmlight
-    X, y = read(path, wanted)
-    return _slices(X, read_labels(labels) if labels else y, wanted, size, source)
+    read: Callable[..., tuple[Any, Any, Any]] = _arrays if suffix in (".npz", ".npy") else _svmlight
+    X, y, ids = read(path, wanted)
+    return _slices(X, read_labels(labels) if labels else y, wanted, size, source, ids=ids)
 
 
 def read_all(source: str, wanted: Wanted, labels: Path | None = None, quiet: bool = True) -> Batch:
@@ -133,24 +133,31 @@ def _data_set(name: str, wanted: Wanted, size: int) -> Iterator[Batch]:
     return _slices(data.data, data.target, wanted, size, name, names)
 
 
-def _slices(X: Any, y: Any, wanted: Wanted, size: int, where: str, names: list[str] | None = None) -> Iterator[Batch]:
+def _slices(
+    X: Any, y: Any, wanted: Wanted, size: int, where: str, names: list[str] | None = None, ids: Any = None
+) -> Iterator[Batch]:
     refuse_drop(wanted, where)
-    if wanted.ids:
+    if wanted.ids and ids is None:
         raise ValueError(f"{where}: --id: the columns have no names. Use a table with a header.")
     if y is None and wanted.needed:
         raise ValueError(f"{where} contains no labels. Provide them with --labels.")
     if y is not None and len(y) != X.shape[0]:
         raise ValueError(f"{where}: {len(y)} labels for {X.shape[0]} rows.")
+    if ids is not None and ids.shape != (X.shape[0],):
+        raise ValueError(
+            f"{where}: --id: expected {wanted.ids!r} to hold one id per row, an array of shape ({X.shape[0]},), "
+            f"got shape {ids.shape}."
+        )
     for a in range(0, X.shape[0], size):
         part = slice(a, a + size)
-        rows, labels = X[part], None if y is None else y[part]
+        rows, labels, keys = X[part], None if y is None else y[part], None if ids is None else ids[part]
         if sp.issparse(rows) and wanted.dense:
             rows = _dense(rows, where)
         if not sp.issparse(rows):
             rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
             columns = names or [str(k) for k in range(X.shape[1])]
-            rows, labels, _ = settled(rows, labels, None, columns, a + 1, where, wanted)
-        yield Batch(rows, labels, names, a + 1)
+            rows, labels, keys = settled(rows, labels, keys, columns, a + 1, where, wanted)
+        yield Batch(rows, labels, names, a + 1, ids=keys)
 
 
 def _dense(rows: Any, where: str) -> Array:
@@ -162,26 +169,30 @@ def _dense(rows: Any, where: str) -> Array:
     return rows.toarray()
 
 
-def _arrays(path: Path, wanted: Wanted) -> tuple[Any, Any]:
-    """X of a .npy file; X and y of a .npz file."""
+def _arrays(path: Path, wanted: Wanted) -> tuple[Any, Any, Any]:
+    """X of a .npy file; X, y and ids of a .npz file."""
+    y = ids = None
     try:
         if path.suffix.lower() == ".npy":
-            X, y = np.load(path, allow_pickle=False, mmap_mode="r"), None
+            X = np.load(path, allow_pickle=False, mmap_mode="r")
         else:
             with np.load(path, allow_pickle=False) as file:
                 X, y = file["X"], file.get("y")
+                if wanted.ids:
+                    check_column(wanted.ids, file.files, str(path), "--id")
+                    ids = file[wanted.ids]
     except KeyError:
         raise ValueError(f"{path} contains no array X.") from None
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise ValueError(f"{path}: expected a numeric array of shape (n, d), got shape {X.shape} and type {X.dtype}.")
-    return X, y
+    return X, y, ids
 
 
-def _svmlight(path: Path, wanted: Wanted) -> tuple[Any, Any]:
+def _svmlight(path: Path, wanted: Wanted) -> tuple[Any, Any, None]:
     from sklearn.datasets import load_svmlight_file
 
     X, y = load_svmlight_file(str(path), n_features=wanted.n_features)
-    return X, y
+    return X, y, None
 
 
 def read_triplets(path: Path) -> Array:

@@ -19,7 +19,9 @@ def serve(
     state: Annotated[
         Path | None, typer.Option(help="Folder that keeps what is said.", show_default="SOURCE.served")
     ] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers; names of embedded pictures")
+    ] = None,
     vectors: Annotated[
         str | None, typer.Option(help="Column of vectors.", show_default="all columns of numbers")
     ] = None,
@@ -29,7 +31,13 @@ def serve(
     images: Annotated[
         Path | None, typer.Option(help="Folder of the pictures; the column 'picture', or the id, names a file in it.")
     ] = None,
-    encoder: Annotated[Path | None, typer.Option(help="ONNX model that makes vectors of a folder of images.")] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="efficientnet-lite2, or an ONNX model, that makes vectors of a folder of images.",
+            show_default="pixels of small gray copies",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than this machine's own needs --token.")
     ] = "127.0.0.1",
@@ -93,7 +101,7 @@ def _tokens(given: list[str] | None) -> dict[str, str]:
 
 
 def _items(
-    source: str | None, table: str | None, vectors: str | None, encoder: Path | None, shown: dict[str, Any]
+    source: str | None, table: str | None, vectors: str | None, encoder: str | None, shown: dict[str, Any]
 ) -> Any:
     from ..serve import digits, from_database, from_images, from_table
 

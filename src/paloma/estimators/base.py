@@ -6,6 +6,7 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 
 from __future__ import annotations
 
+import inspect
 import reprlib
 import warnings
 from abc import abstractmethod
@@ -88,8 +89,9 @@ class Learner(BaseEstimator):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
+        cls.__doc__ = inspect.cleandoc(cls.__doc__ or "")  # as Python 3.13 and later compile docstrings
         for word, text in cls._texts.items():
-            cls.__doc__ = (cls.__doc__ or "").replace(f"{{{word}}}", text)
+            cls.__doc__ = cls.__doc__.replace(f"{{{word}}}", text.replace("\n    ", "\n"))
 
     @classmethod
     @cache

@@ -49,10 +49,15 @@ KEPT_LESSONS = 16_384
 class FeedbackState:
     """What is known after n statements; that of a full page is never changed, and can be kept in a file.
 
-    root : W, symmetric; rows X, in units of their spread, become X W, among which random pairs have the mean squared
+    root
+        W, symmetric; rows X, in units of their spread, become X W, among which random pairs have the mean squared
         distance 1.
-    learned : learned on such rows; None: nothing was said that could be learned. lam : weight of what is shared in it.
-    judged, strength, distrusted : what the guard knows, and what it makes of it.
+    learned
+        Learned on such rows; None: nothing was said that could be learned.
+    lam
+        The weight of what is shared in it.
+    judged, strength, distrusted
+        What the guard knows, and what it makes of it.
     """
 
     n: int

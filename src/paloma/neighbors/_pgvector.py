@@ -77,8 +77,9 @@ class DatabaseSettings:
                     yield cursor
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             reason = " ".join(str(error).split())
+            advice = "" if self.connection else ". Name a server by connection=, or connect() after load"
             raise ConnectionError(
-                f"MetricIndex: PostgreSQL cannot be reached, and nothing was changed: {reason}"
+                f"MetricIndex: PostgreSQL cannot be reached, and nothing was changed: {reason}{advice}"
             ) from error
 
 

@@ -15,8 +15,13 @@ from ._items import Items
 from ._pictures import KINDS
 
 SIDE = 16  # of images whose vectors are their pixels
-_NAMES = {"vectors": ("X", "data", "vectors", "features"), "labels": ("y", "target", "labels"), "ids": ("ids", "id"),
-          "texts": ("text", "texts"), "pictures": ("pictures", "paths", "files")}  # fmt: skip
+_NAMES = {
+    "vectors": ("X", "data", "vectors", "features"),
+    "labels": ("y", "target", "labels"),
+    "ids": ("ids", "id", "name"),
+    "texts": ("text", "texts"),
+    "pictures": ("pictures", "paths", "files"),
+}
 
 
 def from_table(
@@ -31,7 +36,7 @@ def from_table(
     if not path.is_file():
         raise FileNotFoundError(f"File {path} does not exist.")
     if suffix == ".npz":
-        return _arrays(path, images)
+        return _arrays(path, {"ids": id_column, "labels": label, "texts": text}, images)
     if suffix in (".csv", ".tsv"):
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = list(csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","))
@@ -74,9 +79,14 @@ def _vector(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) and value.startswith("[") else value
 
 
-def _arrays(path: Path, images: Path | None) -> Items:
+def _arrays(path: Path, chosen: dict[str, str | None], images: Path | None) -> Items:
+    """Arrays by the names that were chosen for them, or by names that they usually have."""
     with np.load(path, allow_pickle=False) as found:
-        given = {kind: next((found[name] for name in names if name in found), None) for kind, names in _NAMES.items()}
+        for name in filter(None, chosen.values()):
+            if name not in found:
+                raise ValueError(f"{path} has no array {name!r}. Its arrays: {', '.join(found.files)}.")
+        names = {kind: (chosen.get(kind),) if chosen.get(kind) else usual for kind, usual in _NAMES.items()}
+        given = {kind: next((found[name] for name in each if name in found), None) for kind, each in names.items()}
     vectors = given.pop("vectors")
     if vectors is None or vectors.ndim != 2:
         raise ValueError(f"{path}: expected an array X of shape (n, d); it may have y, ids, text and paths beside it.")
@@ -138,11 +148,17 @@ def _made(source: str, vectors: Array, lists: dict[str, Any], images: Path | Non
         raise ValueError(f"{source}: ids must be different, but some repeat.")
     pictures = lists["pictures"]
     if images is not None:
-        pictures = [f"file:{(images / name).resolve()}" for name in pictures or ids]
+        files = [images / name for name in pictures or ids]
+        if not any(file.is_file() for file in files):
+            raise ValueError(
+                f"{source}: none of its items has a picture in {images}; the first would be {files[0]}. Name the files "
+                "in a column 'picture' (.npz: an array 'paths'), or make them the ids (--id)."
+            )
+        pictures = [f"file:{file.resolve()}" for file in files]
     return Items(vectors, ids, lists["labels"], lists["texts"], pictures if images else None, list(payload))
 
 
-def from_images(folder: Path, encoder: Path | None = None) -> Items:
+def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
     """Items of a folder of images: vectors of an encoder, or the pixels of small gray copies."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower() in KINDS and path.is_file())
     if len(files) < 2:
