@@ -1,5 +1,9 @@
 """Threads by size: what blocks ask for, what is put back, and that bits do not depend on n_jobs."""
 
+import json
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -8,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 import paloma
 from paloma import _threads
-from paloma._threads import LARGE, jobs, sharing
+from paloma._threads import LARGE, alone, jobs, sharing
 
 
 class Library:
@@ -41,11 +45,49 @@ def test_the_libraries_of_numpy_and_scipy_are_told():
     assert numbers() == before
 
 
+def test_every_thread_is_obeyed_whichever_was_first():
+    """In a process whose BLAS has two threads, which that of the tests has not."""
+    script = """if True:
+        import threading
+        import numpy as np
+        from paloma import _threads
+        from paloma._threads import sharing
+
+        with sharing(1):
+            pass
+
+        def numbers():
+            return [library.num_threads for library in _threads._blas()]
+
+        def small():
+            with sharing(1):
+                found.append(numbers())
+            found.append(numbers())
+
+        found = []
+        other = threading.Thread(target=small)
+        other.start()
+        other.join()
+        print(found[0], found[1] == numbers())
+        """
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    inside, _, put_back = done.stdout.rpartition(" ")
+    assert set(json.loads(inside)) == {1}, done.stderr
+    assert put_back == "True\n"
+
+
 def test_small_products_run_on_one_thread_and_large_ones_on_all(library):
     with sharing(512, 64, 64):
         assert library.num_threads == 1
         with sharing(LARGE):
             assert library.num_threads == 4
+        assert library.num_threads == 1
+    assert library.num_threads == 4
+
+
+def test_alone_means_alone_however_large(library):
+    with alone(), sharing(LARGE):
         assert library.num_threads == 1
     assert library.num_threads == 4
 

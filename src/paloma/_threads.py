@@ -52,6 +52,13 @@ def sharing(*extents: int) -> Iterator[None]:
 
 
 @contextmanager
+def alone() -> Iterator[None]:
+    """Products inside the block take one thread, whatever their extents, so that no other thread changes their bits."""
+    with jobs(1), sharing(1):
+        yield
+
+
+@contextmanager
 def single() -> Iterator[None]:
     """All products inside the block take one thread: for a process whose own threads keep the cores busy."""
     from threadpoolctl import threadpool_limits
@@ -90,7 +97,9 @@ class _Pool:
         number = min((stack[-1] for stack in self._asked.values()), default=None)
         if number != self._now:
             for library, before in self._libraries:
-                library.set_num_threads(before if number is None else min(number, before))
+                # threadpoolctl 3.8 obeys the first thread that ever asks alone; here all of them have settled it.
+                limit = getattr(library, "_real_set_num_threads", library.set_num_threads)
+                limit(before if number is None else min(number, before))
             self._now = number
 
 

@@ -10,11 +10,9 @@ from .._compiled.groups import Triplets
 from .._core.choice import Choice
 from .._core.cone import project
 from .._core.loop import learn
-from .._core.space import PAIRS
 from .._core.stream import Stream
 from .._spaces.dense.space import DenseSpace
 from .._spaces.dense.state import matrices_of
-from .._threads import sharing
 from .._typing import Array
 
 
@@ -50,8 +48,7 @@ class Metrics:
         np.add(sides, 1, out=triplets[:, 1:])
         places = np.full(len(rows), -1, np.int32)
         places[1:] = np.repeat([codes.get(user, -1) for user in users], sizes)
-        with sharing(PAIRS, rows.shape[1], rows.shape[1]):
-            learn(choice, space, Stream(rows, triplets, places, weight=weight))
+        learn(choice, space, Stream(rows, triplets, places, weight=weight))
         learned = space.matrices
         moved = {name: learned.stack[learned.slot(code)] for name, code in codes.items() if learned.slot(code) >= 0}
         return Metrics(learned.shared, {**self.own, **{name: matrix.copy() for name, matrix in moved.items()}})

@@ -21,7 +21,6 @@ from .._core.locality import Locality
 from .._core.measure import DISTANCE
 from .._core.psd import Psd
 from .._core.step import Step
-from .._threads import sharing
 from .._typing import Array
 from ._guard import STRENGTHS, Judged
 from ._metrics import Form, Metrics
@@ -255,9 +254,7 @@ class Model:
             return learned
         weight = np.concatenate([self._weight(each, n) for each in lessons])
         users, (pairs, sides, sizes) = [_name(each) for each in lessons], _joined(lessons)
-        differences = self.rows.unit_differences(pairs)
-        with sharing(*differences.shape, len(root)):
-            differences = differences @ root.astype(np.float32)
+        differences = self.rows.unit_differences(pairs) @ root.astype(np.float32)
         learned = learned or Metrics.start(len(root))
         return learned.taught(self._choice, differences, sides, weight, users, sizes)
 

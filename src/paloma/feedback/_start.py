@@ -8,6 +8,7 @@ no direction moves before statements tell it from the rest.
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from .._threads import alone
 from .._typing import Array
 
 # Statements that the scatter of all rows counts for.
@@ -25,7 +26,9 @@ def scatter_of(X: Array) -> tuple[Array, float]:
     rows = X[np.linspace(0, len(X) - 1, min(len(X), MAX_ROWS)).astype(np.intp)].astype(np.float64)
     rows = rows - rows.mean(axis=0)
     spread = float((rows * rows).mean())
-    return _unit(rows.T @ rows, np.eye(rows.shape[1])), spread if spread > 0 else 1.0
+    with alone():
+        scatter = rows.T @ rows
+    return _unit(scatter, np.eye(len(scatter))), spread if spread > 0 else 1.0
 
 
 def root_of(near: Array, near_weight: Array, far: Array, far_weight: Array, whole: Array) -> Array:

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .. import _validation as check
-from .._threads import sharing
+from .._threads import alone, sharing
 from .._typing import Array
 from ._explain import Explanation, explained
 from ._guard import LEAST, STRENGTHS
@@ -159,7 +158,7 @@ class FeedbackSearch:
             raise ValueError("FeedbackSearch: the state is of another log, or of items of another width.")
         for each in said:
             self._rows.check(each)
-        with self._lock, self._threads():
+        with self._lock, alone():
             fresh = self._model.after(0)
             self._model = fresh.resumed(state or fresh.base, said)
             self.prepare()
@@ -178,7 +177,7 @@ class FeedbackSearch:
         Either all of them are learned, or, if one is refused, none. prepare : see the method of that name.
         """
         said = [each if isinstance(each, Statement) else Statement.from_dict(each) for each in statements]
-        with self._lock, self._threads():
+        with self._lock, alone():
             new: dict[Item, Statement] = {}
             for each in said:
                 known = self._known.get(each.id) or new.setdefault(each.id, each)
@@ -242,7 +241,7 @@ class FeedbackSearch:
         if statement is None and user is None and since is None and until is None:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
         named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
-        with self._lock, self._threads():
+        with self._lock, alone():
             unknown = [id for id in named if id is not None and id not in self._known]
             if unknown:
                 raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
@@ -274,7 +273,7 @@ class FeedbackSearch:
         if k > len(self) - (own is not None):
             raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
         model = self._model
-        with self._threads():
+        with alone():
             form = self._form(user, feedback) if metric is None else Form(None, metric)
             if self._near.few:
                 places = self._near.exact(row, k, form, form)
@@ -297,13 +296,9 @@ class FeedbackSearch:
             kept[name] = model.form(user, None if feedback else 0.0)
         return kept[name]
 
-    def _threads(self) -> AbstractContextManager[None]:
-        """The threads that products of this width are worth."""
-        return sharing(*3 * (self._rows.X.shape[1],))
-
     def prepare(self) -> None:
         """Make candidates of many items those of the last full page; saying does so, unless another thread is to."""
-        with self._preparing, self._threads():
+        with self._preparing, sharing(*3 * (self._rows.X.shape[1],)):
             if not self._near.few and self._prepared is not self._model.base:
                 self._prepared = self._model.base
                 self._near.renew(self._model.page_form())
@@ -327,10 +322,9 @@ class FeedbackSearch:
 
         after : as it was after so many statements of the log; None: after all of them.
         """
-        if after is None:
-            return self._model.metric(user)
-        check.check_count("after", after, 0)
-        return self._model.after(after).metric(user)
+        check.check_count("after", 0 if after is None else after, 0)
+        with alone():
+            return (self._model if after is None else self._model.after(after)).metric(user)
 
     def quality(self) -> Quality:
         """How well the metric predicts what people say, and what the guard makes of it."""
