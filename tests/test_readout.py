@@ -176,3 +176,18 @@ def test_small_matrices_are_built_all_at_once_as_one_by_one(cone, strength, blen
         np.testing.assert_allclose(constants[k], rows[k] @ wanted @ rows[k], atol=1e-12)
         alone = DenseMetric(state, locality, cone, blend, 0.7, strength)
         np.testing.assert_array_equal(alone.matrix(code), metric.matrix(code))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.4, 0.7, 1.0])
+def test_projection_by_either_side_or_all_eigenpairs(share, dtype):
+    """P_+ and the count that chooses how it is computed, against all eigenvalues in float64."""
+    rng = np.random.default_rng(5)
+    for d in (1, 2, 40):
+        basis = np.linalg.qr(rng.normal(size=(d, d)))[0]
+        values = rng.uniform(0.1, 2.0, d) * np.where(np.arange(d) < share * d, -1.0, 1.0)
+        matrix = ((basis * values) @ basis.T).astype(dtype)
+        matrix = (matrix + matrix.T) / 2
+        exact = (basis * np.maximum(values, 0.0)) @ basis.T
+        assert np.allclose(cone.project(matrix), exact, atol=3e-6 if dtype == np.float32 else 1e-12)
+        assert cone._negative(matrix) == (values < 0).sum()

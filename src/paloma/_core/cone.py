@@ -3,9 +3,12 @@
 from collections.abc import Hashable
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh
+from scipy.linalg import LinAlgError, cholesky, eigh, lapack
 
 from .._typing import Array
+
+# Up to this share of all eigenpairs, computing them alone beats computing all by divide and conquer.
+PARTIAL = 0.15
 
 
 def project(matrix: Array) -> Array:
@@ -13,13 +16,25 @@ def project(matrix: Array) -> Array:
     symmetric = (matrix + matrix.T) / 2
     if _definite(symmetric):
         return symmetric
-    sides = ((-np.inf, 0.0), (0.0, np.inf))
-    for less in (True, False) if np.trace(symmetric) > 0 else (False, True):  # the side of fewer eigenvalues, probably
-        values, vectors = eigh(symmetric, subset_by_value=sides[0 if less else 1], check_finite=False)
-        if 2 * len(values) <= len(symmetric):
-            break
+    negative, d = _negative(symmetric), len(symmetric)
+    less = 2 * negative <= d
+    if min(negative, d - negative) <= PARTIAL * d:
+        side = (-np.inf, 0.0) if less else (0.0, np.inf)
+        values, vectors = eigh(symmetric, subset_by_value=side, check_finite=False)
+    else:
+        values, vectors = eigh(symmetric, driver="evd", check_finite=False)
+        side = values < 0.0 if less else values > 0.0
+        values, vectors = values[side], vectors[:, side]
     part = (vectors * values) @ vectors.T
     return symmetric - part if less else part
+
+
+def _negative(symmetric: Array) -> int:
+    """Number of negative eigenvalues, by Sylvester's law of inertia from L D L^T; a 2 x 2 block of D has one."""
+    factorize = lapack.ssytrf if symmetric.dtype == np.float32 else lapack.dsytrf
+    factors, pivots, _ = factorize(symmetric.T, lower=1, lwork=64 * len(symmetric))
+    single = pivots > 0
+    return int(np.count_nonzero(factors.diagonal()[single] < 0.0) + np.count_nonzero(~single) // 2)
 
 
 def project_each(stack: Array) -> Array:
