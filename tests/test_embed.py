@@ -42,6 +42,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def encoder(tmp_path):
+    pytest.importorskip("onnxruntime")
     path = tmp_path / "model.onnx"
     path.write_bytes(tiny_onnx.channel_means())
     return path
@@ -185,6 +186,7 @@ def test_encoders_that_give_nonsense(folder, tmp_path, features, message):
 
 
 def onnx(tmp_path, content, **options):
+    pytest.importorskip("onnxruntime")
     (tmp_path / "m.onnx").write_bytes(content)
     return OnnxEncoder(tmp_path / "m.onnx", **options)
 

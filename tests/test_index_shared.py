@@ -3,6 +3,7 @@
 import pickle
 import threading
 from copy import deepcopy
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from helpers.index import MORE, SHARES, Y_MORE, Q, X, Y, fitted
 from paloma import LODML, LOSL, MetricIndex
 
-BACKENDS = ["exact", "faiss-flat", "faiss-hnsw"]
+NEEDS_FAISS = pytest.mark.skipif(find_spec("faiss") is None, reason="faiss is not installed")
+BACKENDS = ["exact", *(pytest.param(name, marks=NEEDS_FAISS) for name in ("faiss-flat", "faiss-hnsw"))]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -175,6 +175,7 @@ def twin(weights, x):
 
 
 def test_the_network_is_that_of_its_weights():
+    pytest.importorskip("onnx")
     rng = np.random.default_rng(0)
     weights = small_weights(rng)
     encode = OnnxEncoder(efficientnet_lite(weights), size=(37, 40), mean=(0, 0, 0), spread=(1, 1, 1))
@@ -214,6 +215,7 @@ def packages(tmp_path, write_weights, monkeypatch):
 
 
 def test_a_folder_of_images_needs_no_encoder_of_ones_own(packages, tmp_path):
+    pytest.importorskip("onnx")
     rng = np.random.default_rng(0)
     for label in ("dark", "light"):
         (tmp_path / "images" / label).mkdir(parents=True)
@@ -270,6 +272,11 @@ def test_texts_without_labels_and_what_is_wrong_with_a_table(packages, tmp_path)
     (tmp_path / "t.jsonl").write_text('{"text": "a"}\n[1]\n')
     failed = run("embed", tmp_path / "t.jsonl", "-o", out, code=1)
     assert "row 2: expected one JSON object per line, got list" in failed.stderr
+
+
+def test_a_name_that_is_no_encoder_of_images(packages, tmp_path):
+    pytest.importorskip("onnxruntime")
+    out = tmp_path / "a.npz"
     (tmp_path / "images").mkdir()
     Image.fromarray(np.zeros((4, 4, 3), np.uint8)).save(tmp_path / "images" / "1.png")
     shown = run("embed", tmp_path / "images", "-o", out, "--encoder", "wordllama", code=1).stderr
