@@ -95,6 +95,11 @@ class Batch:
         return None if self.y is None else self.y[:, [0, 0, 1]]
 
 
+def names_in(text: str) -> tuple[str, ...]:
+    """Column names from a comma-separated list."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
 def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
     """Find the wanted columns, or report the one that is missing; a column named "", as pandas' index, is none."""
     places = {name: k for k, name in enumerate(names)}

@@ -13,7 +13,7 @@ from ..estimators import learner_of
 from ..neighbors import MetricIndex
 from ..preprocessing import FillMissing
 from ..workflow import PREPROCESSING, keep_rows
-from ._columns import LABEL, Batch, LabelType, Wanted
+from ._columns import LABEL, Batch, LabelType, Wanted, names_in
 from ._formats import read_all
 
 _ID = re.compile(r"(^|[_ .-])(id|ids|index|key|number|no|uuid)$|^$|^unnamed|^(row|rowid|row_?n.*)$")
@@ -69,7 +69,7 @@ def wanted(model: Any, label: str | None, needed: bool, drop: str = "") -> Wante
     features = known.get("features") or list(getattr(model, "feature_names_in_", ())) or None
     n_features = getattr(model, "n_features_in_", None)
     return Wanted(
-        label or known.get("label") or LABEL, needed, features, dropped(drop), n_features,
+        label or known.get("label") or LABEL, needed, features, names_in(drop), n_features,
         missing="keep" if hasattr(model, "steps") and isinstance(model[0], FillMissing) else "error",
         dense=not get_tags(learner_of(model)).input_tags.sparse,
     )  # fmt: skip
@@ -123,11 +123,6 @@ def last_step(model: Any) -> Any:
 def columns(features: list[str] | None, label: str) -> dict[str, Any]:
     """Names of columns as models store them."""
     return {"features": features, "label": label}
-
-
-def dropped(names: str) -> tuple[str, ...]:
-    """Column names from a comma-separated list."""
-    return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
 def taken(batch: Batch, label: str, wanted: Wanted) -> Iterator[str]:

@@ -29,15 +29,14 @@ def convert(
     Example:
       paloma convert letters letters.csv
     """
-    from ._columns import Batch, LabelType, Wanted
+    from ._columns import Batch, LabelType, Wanted, names_in
     from ._formats import read_all
-    from ._models import dropped
     from ._writers import write
 
     if _is_model(source):
         write_matrices(source, target)
         return
-    batch = read_all(source, Wanted(label, False, None, dropped(drop)), labels)
+    batch = read_all(source, Wanted(label, False, None, names_in(drop)), labels)
     if batch.triplets:
         raise ValueError(f"{source} contains triplets, which cannot be converted.")
     y, part = LabelType().of(batch, source), _part(rows)

@@ -66,9 +66,9 @@ def fit(
     from .._progress import reporting
     from ..estimators import learner_of
     from ..workflow import train
-    from ._columns import LabelType, Wanted
+    from ._columns import LabelType, Wanted, names_in
     from ._formats import arguments, read_all
-    from ._models import columns, dropped, preprocessing, taken, tolerating
+    from ._models import columns, preprocessing, taken, tolerating
     from ._models import learner as create
 
     metric = create(learner, setting, seed)
@@ -92,7 +92,7 @@ def fit(
         if alone := [name.replace("_", "-") for name, value in {**settings, **cluster}.items() if value]:
             raise ValueError(f"--{alone[0]} requires a cluster: add --scheduler or --workers.")
         steps, dense = preprocessing(prepare), not get_tags(metric).input_tags.sparse
-        wanted = Wanted(label, triplets is None, None, dropped(drop), dense=dense)
+        wanted = Wanted(label, triplets is None, None, names_in(drop), dense=dense)
         batch = read_all(data, tolerating(wanted, missing, skip_errors), labels, silent)
         batch.y = LabelType(label_type).of(batch, data)
         if not silent:
