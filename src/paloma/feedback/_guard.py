@@ -4,6 +4,7 @@ Each statement is judged before it is learned: the share of its triplets that a 
 growing strength, from 0, no feedback, over 1/2, the start from statistics, to 1, all that was learned.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +13,8 @@ from .._typing import Array
 
 STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 # A stronger metric is followed unless a weaker one is better by more than this many standard errors: a one-sided test
-# at 84 %, and the doubt is in favor of the weaker one.
+# at 84 %, and the doubt is in favor of the weaker one. As clearly a speaker must be wrong to be disbelieved.
 CAUTION = 1.0
-# A speaker is not believed if what is nearer under all that was learned is called irrelevant more often than not, in
-# the long run at 95 %. Of few statements n the confidence asked for is smaller, n / (n + EARLY) of as many standard
-# errors: what a vandal teaches soon makes him look right, and to believe an honest speaker later costs little. That
-# metric has ranked what he saw; judged by another one, the nearer items of such a selection look the less relevant
-# ones, whoever speaks.
-DISTRUST, EARLY = 1.645, 15
 # So many statements a speaker must have made before he can be disbelieved; the last so many that strength is judged by.
 LEAST, WINDOW = 3, 400
 DOUBT = 0.25
@@ -27,13 +22,17 @@ DOUBT = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Who made the statements that were judged, "" for nobody, and pages of scores and of numbers among `names`.
+    """Who made the statements that were judged, "" for nobody, as numbers among `names`, and what was found.
+
+    pages : scores of statements and who made them. marks : sums over what was marked of a query, and who did:
+        how many items, their distances, how many relevant ones, the distances of these.
 
     Pages are never changed: that of one state belongs to all later ones too.
     """
 
     names: tuple[str, ...] = ()
     pages: tuple[tuple[Array, Array], ...] = ()
+    marks: tuple[tuple[Array, Array], ...] = ()
 
     def __len__(self) -> int:
         return sum(len(codes) for _, codes in self.pages)
@@ -48,20 +47,45 @@ class Judged:
         """Number among `names` of who made each statement, (n,)."""
         return np.concatenate([np.empty(0, np.int64), *(codes for _, codes in self.pages)])
 
-    def extended(self, scores: Array, users: list[str]) -> "Judged":
-        names = (*self.names, *(user for user in dict.fromkeys(users) if user not in self.names))
+    @property
+    def sums(self) -> Array:
+        """The sums of all queries that had marks, (m, 4)."""
+        return np.concatenate([np.empty((0, 4)), *(sums for sums, _ in self.marks)])
+
+    @property
+    def speakers(self) -> Array:
+        """Number among `names` of who marked them, (m,)."""
+        return np.concatenate([np.empty(0, np.int64), *(codes for _, codes in self.marks)])
+
+    def extended(
+        self, scores: Array, users: list[str], sums: Array | None = None, speakers: Sequence[str] = ()
+    ) -> "Judged":
+        """A page more: scores of statements of `users`, sums of marks of `speakers`."""
+        names = (*self.names, *(user for user in dict.fromkeys([*users, *speakers]) if user not in self.names))
         known = {name: code for code, name in enumerate(names)}
-        return Judged(names, (*self.pages, (scores, np.array([known[user] for user in users], np.int64))))
+        marks = np.empty((0, 4)) if sums is None else sums
+        pages = [(each, np.array([known[user] for user in said], np.int64))
+                 for each, said in ((scores, users), (marks, speakers))]  # fmt: skip
+        return Judged(names, (*self.pages, pages[0]), (*self.marks, pages[1]))
 
     def distrusted(self, before: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Speakers whose statements contradict rows and other speakers; those who did `before` until they agree."""
-        agreement, codes = self.scores[:, -1] - 0.5, self.codes
-        n = np.bincount(codes, minlength=len(self.names))
-        many = np.flatnonzero(n >= LEAST)
-        mean = np.bincount(codes, agreement, len(self.names))[many] / n[many]
-        suspects = many[mean < 0]
+        """Speakers who call what is far relevant; those who did `before` until they no longer do.
+
+        By the covariance of distance and relevance over all that a speaker has marked, within queries and between them,
+        in standard errors of its sum over queries, one more of which may be as large as the others (theory 25).
+        Distances are those without feedback: a metric that he taught would agree with him.
+        """
+        sums, who, n = self.sums, self.speakers, len(self.names)
+        count, distance, relevant = (np.bincount(who, column, n)[who] for column in sums.T[:3])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            far, share = distance / count, relevant / count
+            against = sums[:, 3] - far * sums[:, 2] - share * sums[:, 1] + sums[:, 0] * far * share
+            queries = np.bincount(who, minlength=n)
+            error = np.sqrt(np.bincount(who, against**2, n) * (1.0 + 1.0 / queries))
+            total = np.bincount(who, against, n)
+        suspects = np.flatnonzero((queries >= LEAST) & (total > 0.0))
         return frozenset(self.names[code] for code in suspects
-                         if self.names[code] in before or _against(agreement[codes == code]))  # fmt: skip
+                         if self.names[code] in before or total[code] > CAUTION * error[code])  # fmt: skip
 
     def believed(self, distrusted: frozenset[str]) -> Array:
         """Recent scores of all others."""
@@ -79,12 +103,6 @@ class Judged:
             if all(gain.mean() >= -CAUTION * _error(gain) for gain in gains.T):
                 chosen = k
         return STRENGTHS[chosen]
-
-
-def _against(agreement: Array) -> bool:
-    """Whether the mean of so many agreements is clearly negative."""
-    n = len(agreement)
-    return bool(agreement.mean() + DISTRUST * n / (n + EARLY) * _error(agreement) < 0)
 
 
 def _error(values: Array) -> float:

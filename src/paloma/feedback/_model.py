@@ -107,6 +107,8 @@ class FeedbackState:
             "scores": self.judged.scores,
             "names": list(self.judged.names),
             "codes": self.judged.codes,
+            "marks": self.judged.sums,
+            "speakers": self.judged.speakers,
             "strength": self.strength,
             "distrusted": sorted(self.distrusted),
         } | learned
@@ -114,12 +116,14 @@ class FeedbackState:
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
         root, scores, codes, learned = state["root"], state["scores"], state["codes"], None
+        marks, speakers = state["marks"], state["speakers"]
         names = tuple(str(name) for name in state["names"])
         n, lam, strength = state["n"], state["lam"], state["strength"]
         check.check_count("n", n)
         check.check_real("lam", lam, 0.0, 1.0)
         right = strength in STRENGTHS and root.ndim == 2 and root.shape[0] == root.shape[1]
-        known = len(codes) == 0 or 0 <= codes.min() <= codes.max() < len(names)
+        known = all(len(each) == 0 or 0 <= each.min() <= each.max() < len(names) for each in (codes, speakers))
+        known &= marks.shape == (len(speakers), 4) and len(marks) <= n
         if "shared" in state:
             shared, own, users = state["shared"], state["own"], [str(user) for user in state["users"]]
             right &= shared.shape == root.shape and own.shape == (len(set(users)), *root.shape)
@@ -127,8 +131,8 @@ class FeedbackState:
             learned = Metrics(shared, dict(zip(users, own, strict=False)))
         if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        judged, distrusted = Judged(names, ((scores, codes),) if len(codes) else ()), map(str, state["distrusted"])
-        return cls(n, root, lam, learned, judged, strength, frozenset(distrusted))
+        judged = Judged(names, ((scores, codes),), ((marks, speakers),))
+        return cls(n, root, lam, learned, judged, strength, frozenset(map(str, state["distrusted"])))
 
 
 class Model:
@@ -270,35 +274,43 @@ class Model:
         """Bounded weights of the triplets of one of n statements."""
         return lesson.triplet_weight * (1.0 if lesson.user else self._alone) * (n / (n + WARM))
 
-    def _judge(self, state: FeedbackState, page: list[Lesson]) -> tuple[Array, list[str]]:
-        """Share of the triplets of each statement that is ranked right at each strength; a tie is half right.
-
-        Of a long page as many statements are judged as of a short one.
-        """
-        page = [lesson for lesson in page if len(lesson.triplets) and not lesson.implied]
-        page = [page[k] for k in np.linspace(0, len(page) - 1, min(len(page), PAGE)).astype(int)]
-        scores, users = np.empty((len(page), len(STRENGTHS))), [_name(lesson) for lesson in page]
-        for user in dict.fromkeys(users):
-            own = [k for k, name in enumerate(users) if name == user]
-            pairs, sides, _ = _joined([page[k] for k in own])
-            owner = np.repeat(np.arange(len(own)), [len(page[k].sides) for k in own])
-            weight = np.concatenate([page[k].triplet_weight for k in own])
-            values = state.values(self.rows.unit_differences(pairs), user or None)
+    def _judge(self, state: FeedbackState, page: list[Lesson]) -> tuple[Array, list[str], Array, list[str]]:
+        """What `Judged.extended` takes: a tie of a triplet is half right. Of a long page as much as of a short one."""
+        ranked = _few([lesson for lesson in page if len(lesson.triplets) and not lesson.implied])
+        marked = _few([lesson for lesson in page if lesson.asked])
+        users, speakers = [[_name(lesson) for lesson in each] for each in (ranked, marked)]
+        scores, sums = np.empty((len(users), len(STRENGTHS))), np.empty((len(speakers), 4))
+        for user in dict.fromkeys([*users, *speakers]):
+            own, heard = ([k for k, name in enumerate(names) if name == user] for names in (users, speakers))
+            pairs, sides, _ = _joined([ranked[k] for k in own])
+            marks = [pairs for k in heard for pairs in (marked[k].near, marked[k].far)]
+            values = state.values(self.rows.unit_differences(np.concatenate([pairs, *marks])), user or None)
+            owner = np.repeat(np.arange(len(own)), [len(ranked[k].sides) for k in own])
+            weight = np.concatenate([np.empty(0), *(ranked[k].triplet_weight for k in own)])
             right = weight[:, None] * (0.5 + 0.5 * np.sign(values[sides[:, 1]] - values[sides[:, 0]]))
             scores[own] = np.stack([np.bincount(owner, column, len(own)) for column in right.T], axis=1)
-        return scores, users
+            starts = len(pairs) + np.cumsum([0, *(len(each) for each in marks)])
+            near, far = (np.split(np.sqrt(np.maximum(values[:, 0], 0.0)), starts)[side:-1:2] for side in (1, 2))
+            for k, yes, no in zip(heard, near, far, strict=True):
+                sums[k] = len(yes) + len(no), yes.sum() + no.sum(), len(yes), yes.sum()
+        return scores, users, sums, speakers
 
 
 def _full(n: int) -> bool:
     return n in RENEWALS or n % (PAGE if n < max(RENEWALS) else LONG_PAGE) == 0
 
 
+def _few(lessons: list[Lesson]) -> list[Lesson]:
+    """As many as a short page has, evenly spaced."""
+    return [lessons[k] for k in np.linspace(0, len(lessons) - 1, min(len(lessons), PAGE)).astype(int)]
+
+
 def _joined(lessons: list[Lesson]) -> tuple[Array, Array, Array]:
     """Pairs of all lessons, what their triplets compare in numbers of these pairs, and how many pairs each has."""
-    sizes = np.array([len(each.pairs) for each in lessons])
-    sides = np.concatenate([each.sides for each in lessons])
+    none, sizes = np.empty((0, 2), np.int64), np.array([len(each.pairs) for each in lessons], np.int64)
+    sides = np.concatenate([none, *(each.sides for each in lessons)])
     sides += np.repeat(sizes.cumsum() - sizes, [len(each.sides) for each in lessons])[:, None]
-    return np.concatenate([each.pairs for each in lessons]), sides, sizes
+    return np.concatenate([none, *(each.pairs for each in lessons)]), sides, sizes
 
 
 def _products(left: Array, right: Array) -> Array:

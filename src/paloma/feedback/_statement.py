@@ -133,7 +133,8 @@ class Lesson:
     pairs, sides : the distinct (anchor, item) of the triplets, and for each triplet which two of them it compares.
 
     The weights of each kind sum to 1, if there are any. implied : nothing was said to be farther, so that triplets have
-    random items there, and a total weight of IMPLIED; they are learned, but prove nothing.
+    random items there, and a total weight of IMPLIED; they are learned, but prove nothing. asked : about the results of
+    a query.
     """
 
     user: str | None
@@ -146,6 +147,7 @@ class Lesson:
     pairs: Array
     sides: Array
     implied: bool = False
+    asked: bool = False
 
 
 def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) -> Lesson:
@@ -173,6 +175,7 @@ def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) 
         statement.user, _numbers(near, 2), _numbers(far, 2), _numbers(triplets, 3),
         _weights(near), _weights(far), _weights(triplets) * (IMPLIED if implied else 1.0),
         _numbers(list(pairs), 2), _numbers([(place[each[:2]], place[each[:3:2]]) for each in triplets], 2), implied,
+        not statement.sets,
     )  # fmt: skip
 
 
