@@ -227,6 +227,12 @@ def test_bad_bodies_are_refused_and_change_nothing(service, path, raw):
     assert service.engine._journal.last == last
 
 
+@pytest.mark.parametrize("path", ["items", "statements"])
+@pytest.mark.parametrize("cursor", ["z" * 64, "-1", "_", "--"])
+def test_cursors_that_no_answer_gave_are_refused(service, path, cursor):
+    assert service.admin.ask("GET", f"/api/v1/{path}?cursor={cursor}")[0] == 422
+
+
 def test_unknown_items_and_statements_are_not_found(service):
     assert service.admin.ask("POST", "/api/v1/search", {"item": "nobody"})[0] == 404
     assert service.say(1, **{**MARK, "item": "nobody"})[0] == 404

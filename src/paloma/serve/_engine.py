@@ -319,7 +319,10 @@ def _done(waiting: "asyncio.Future[None]") -> None:
 
 
 def _place(cursor: str) -> int:
-    return int(cursor, 36) if cursor else 0
+    found = int(cursor, 36) if cursor else 0
+    if not 0 <= found < 2**62:
+        raise ValueError("That cursor was given by no answer.")
+    return found
 
 
 def _cursor(number: int) -> str:
