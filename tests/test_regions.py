@@ -98,6 +98,8 @@ def test_scores_and_search_need_no_labels(measure, soft, psd):
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_an_index_places_items_by_where_they_lie(measure, soft, backend):
+    if backend != "exact":
+        pytest.importorskip("faiss")
     rows = X + 3.0  # an index centers its items; regions are those of the rows as they are
     clusters = KMeans(4, n_init=1, random_state=0)
     model = made(measure, regions=clusters, soft_regions=soft).fit(rows, triplets=T)

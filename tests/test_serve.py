@@ -310,6 +310,18 @@ def test_one_request_without_a_server(tmp_path, some):
     assert answer(tmp_path / "s", "/api/v1/nowhere")[0] == 404
 
 
+def test_ids_may_be_paths_of_files(tmp_path):
+    """As they are in a folder of pictures with folders in it; the page writes the slash as %2F."""
+    Image = pytest.importorskip("PIL.Image")
+    (tmp_path / "p" / "cats").mkdir(parents=True)
+    for k in range(2):
+        Image.new("L", (20, 30), 80 * k).save(tmp_path / "p" / "cats" / f"{k}.png")
+    status, body = answer(tmp_path / "s", "/api/v1/items/cats%2F1.png/picture", from_images(tmp_path / "p"))
+    assert (status, body) == (200, (tmp_path / "p" / "cats" / "1.png").read_bytes())
+    assert json.loads(answer(tmp_path / "s", "/api/v1/items/cats/1.png")[1])["id"] == "cats/1.png"
+    assert answer(tmp_path / "s", "/api/v1/items/cats%2F2.png/picture")[0] == 404
+
+
 def test_the_client_of_the_documentation(tmp_path):
     text = (Path(__file__).parents[1] / "docs" / "service-clients.md").read_text(encoding="utf-8")
     found = {}

@@ -6,7 +6,6 @@ A learner itself is a choice of parts, made in `_choose` (see distance.py and si
 
 from __future__ import annotations
 
-import inspect
 import reprlib
 import warnings
 from abc import abstractmethod
@@ -37,6 +36,7 @@ from .._training.whitening import on_whitened
 from .._typing import Array
 from ._alone import alone, lock_of
 from ._following import converted, following
+from .docs import filled
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -89,9 +89,7 @@ class Learner(BaseEstimator):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.__doc__ = inspect.cleandoc(cls.__doc__ or "")  # as Python 3.13 and later compile docstrings
-        for word, text in cls._texts.items():
-            cls.__doc__ = cls.__doc__.replace(f"{{{word}}}", text.replace("\n    ", "\n"))
+        cls.__doc__ = filled(cls.__doc__, cls._texts)
 
     @classmethod
     @cache

@@ -161,12 +161,8 @@ def _reading(app: FastAPI, engine: Engine) -> None:
         """An item drawn at random, to begin with."""
         return await _soon(engine, 0, engine.sample)
 
-    @app.get(f"{PREFIX}/items/{{id}}", dependencies=read)
-    async def item(id: str) -> JSONResponse:
-        """One item."""
-        return await _soon(engine, 0, lambda: engine.item(id))
-
-    @app.get(f"{PREFIX}/items/{{id}}/picture", dependencies=read, response_class=Response)
+    # Ids may be paths of files, and servers decode the slashes in them.
+    @app.get(f"{PREFIX}/items/{{id:path}}/picture", dependencies=read, response_class=Response)
     async def picture(id: str, request: Request) -> Response:
         """An item's picture."""
         data, kind = await asyncio.to_thread(engine.picture, id)
@@ -175,6 +171,11 @@ def _reading(app: FastAPI, engine: Engine) -> None:
         if request.headers.get("if-none-match") == mark:
             return Response(status_code=304, headers=headers)
         return Response(data, media_type=kind, headers=headers)
+
+    @app.get(f"{PREFIX}/items/{{id:path}}", dependencies=read)
+    async def item(id: str) -> JSONResponse:
+        """One item."""
+        return await _soon(engine, 0, lambda: engine.item(id))
 
     @app.get(f"{PREFIX}/statements", dependencies=read)
     async def history(cursor: Cursor = "", limit: Limit = 100, user: User = "", after: After = 0) -> JSONResponse:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from .._optional import optional
 from .._threads import single
@@ -123,7 +124,7 @@ def _listening(host: str, port: int) -> socket.socket:
 async def _asked(app: Any, path: str, credentials: str) -> tuple[int, bytes]:
     target, _, query = path.partition("?")
     scope = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
-             "path": target, "raw_path": target.encode(), "query_string": query.encode(), "root_path": "",
+             "path": unquote(target), "raw_path": target.encode(), "query_string": query.encode(), "root_path": "",
              "headers": [(b"host", b"localhost"), (b"authorization", credentials.encode())],
              "client": ("127.0.0.1", 0), "server": ("127.0.0.1", 0)}  # fmt: skip
     parts: dict[str, Any] = {"status": 500, "body": b""}
