@@ -6,7 +6,6 @@ Ledoit and Wolf (2004), so that few differences give W near a multiple of the id
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -96,14 +95,3 @@ def _powers(values: Array) -> Array:
     """values^(-POWER / 2), their product 1."""
     values = np.maximum(values, FLOOR * values.max())
     return np.exp(-0.5 * POWER * (np.log(values) - np.log(values).mean()))
-
-
-def on_whitened(space: Any, whitener: Array | None) -> Any:
-    """A representation whose start, if it is a matrix A in the units of X, is W^-1 A W^-T: as whitened rows see it."""
-    start = None if whitener is None else space.start(len(whitener), np.dtype(float))
-    if start is None or whitener is None:
-        return space
-    if whitener.ndim == 1:
-        return replace(space, init=start / whitener[:, None] / whitener)
-    inverse = np.linalg.inv(whitener)
-    return replace(space, init=inverse @ start @ inverse.T)
