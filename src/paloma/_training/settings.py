@@ -38,7 +38,6 @@ class Settings:
     balanced: bool
     pair_threshold: float | str
     block_size: int | str
-    n_jobs: int | None
     random_state: Any
     verbose: int
 
