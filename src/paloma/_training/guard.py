@@ -22,6 +22,7 @@ from .._core.locality import SHARED, UNSEEN
 from .._core.stream import Stream
 from .._progress import reporting
 from .._reading.whitened import whitened
+from .._rows import evenly_spaced
 from .._search.voting import vote_weights
 from .._typing import Array, Rows
 from .model import Model
@@ -68,7 +69,7 @@ class Guard:
         inside, places = whitened(X, model.whitener), model.places(X, codes)
         points, found = _points(settings), []
         for number in range(turns):
-            taught, rows = part == number, evenly(np.flatnonzero(part == 1 - number), MAX_JUDGED)
+            taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
             with reporting(None):
                 half = _taught(settings, model, inside[taught], codes[taught], places[taught], n_rows, rng)
             found.append(judged(_corners(settings, half), inside, codes, places, rows, points))
@@ -132,20 +133,15 @@ def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array, int] | 
     n_judges = min(most, len(known)) // 2
     chosen = known[: n_judges + max(MAX_TAUGHT, n_judges)] if turns == 1 else known
     part = np.zeros(len(chosen), np.intp)
-    part[evenly(np.argsort(codes[chosen], kind="stable")[::-1], n_judges)] = 1
+    part[evenly_spaced(np.argsort(codes[chosen], kind="stable")[::-1], n_judges)] = 1
     enough = all(len(np.unique(codes[chosen[part == number]])) > 1 for number in (0, 1))
     return (chosen, part, turns) if enough else None
 
 
 def spaced(codes: Array) -> tuple[Array, Array]:
     """Labeled rows of a stream, and which of them are judged, both evenly spaced: no randomness is used up."""
-    chosen = evenly(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
-    return chosen, evenly(np.arange(len(chosen)), MAX_ROWS)
-
-
-def evenly(numbers: Array, most: int) -> Array:
-    """At most so many of the numbers, evenly spaced."""
-    return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), most)).astype(np.intp)]
+    chosen = evenly_spaced(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
+    return chosen, evenly_spaced(np.arange(len(chosen)), MAX_ROWS)
 
 
 def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._core.space import Representation, Space
-from .._search.euclid import by_class, center_of, closest, euclidean, minus, squared_mean
+from .._search.euclid import by_class, center_of, closest, closest_of_class, euclidean, minus, squared_mean
 from .._search.tiles import QUERY_TILE, SPARE, mutual_nearest, nearest
 from .._threads import sharing
 from .._typing import Array, Rows
@@ -151,7 +151,7 @@ def near(
             lambda part: minus(X[anchors[part]], center),
             len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
         )[1]  # fmt: skip
-    targets, reaches = _targets(X, codes, n_targets, anchors, center)
+    targets, reaches = closest_of_class(X, codes, anchors, n_targets, center)
     impostors, distances = closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if center is None else 0.0))
     return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread, least))
@@ -160,14 +160,9 @@ def near(
 def target_pairs(X: Any, codes: Array, n_targets: int, anchors: Array | None = None) -> Array:
     """(row, target) for each of the `anchors` (default: all rows) and its nearest rows of the same class."""
     anchors = np.arange(X.shape[0]) if anchors is None else anchors
-    targets = _targets(X, codes, n_targets, anchors, center_of(X))[0]
+    targets = closest_of_class(X, codes, anchors, n_targets, center_of(X))[0]
     pairs = np.stack([np.broadcast_to(anchors[:, None], targets.shape), targets], axis=2)
     return pairs[targets >= 0]
-
-
-def _targets(X: Any, codes: Array, n_targets: int, anchors: Array, center: Array | None) -> tuple[Array, Array]:
-    found = by_class(X, codes, anchors, min(n_targets + SPARE[0], X.shape[0]), center)
-    return closest(X, anchors, found, n_targets)
 
 
 def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float, least: int) -> Array:

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._core.choice import Choice
-from .._core.locality import FREE, Labels
 from .._core.space import Representation
 from .._typing import Array
 from .parts import Guarding, Mined, Mining, Scaling, Unlabeled
@@ -52,21 +51,6 @@ class Settings:
     def generator(self) -> np.random.Generator:
         """Fresh randomness from random_state."""
         return np.random.default_rng(int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)))
-
-    # -- labels ------------------------------------------------------------------------------------------------------
-
-    def labeled(self, y: Array) -> Array:
-        """The labels that are none of `unlabeled`."""
-        return y if self.unlabeled is None else y[y != self.unlabeled]
-
-    def codes(self, labels: Labels, y: Any) -> Any:
-        """Class codes of labels, FREE for the unlabeled; None without labels."""
-        if y is None:
-            return None
-        codes = labels.codes(y)
-        return codes if self.unlabeled is None else np.where(y != self.unlabeled, codes, FREE).astype(np.int32)
-
-    # -- triplets ----------------------------------------------------------------------------------------------------
 
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""

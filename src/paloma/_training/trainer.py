@@ -52,25 +52,25 @@ class Trainer:
 
     def _fit(self, data: Checked) -> None:
         settings, old = self.settings, self.model
-        mining, scaling = settings.mining, settings.scaling
-        labels = Labels() if data.y is None else Labels().extended(settings.labeled(data.y))
-        if data.given is None and len(labels) < 2:
+        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
+        labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
+        if first is None and len(labels) < 2:
             raise ValueError(
                 f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
                 f"{'' if len(labels) == 1 else 'es'}."
             )
-        codes, rng = settings.codes(labels, data.y), settings.generator()
-        blocks = mining.blocks(codes, rng) if data.given is None and mining.in_blocks(codes) else None
+        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
+        rng = settings.generator()
+        blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
         X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
-        mined, first = None, data.given
         if first is None:
             self._check_classes(codes, data.y)
             say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
-        whitener = scaling.labeled_whitener(X, own) if first is None else scaling.whitener(X, data.near)
-        if first is None:
-            rows = mining.rows(whitened(X, whitener))
-            mined = mining.mine(rows, own, space=old and old.space)
+            whitener = scaling.labeled_whitener(X, own)
+            mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
             first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
+        else:
+            whitener = scaling.whitener(X, data.near)
         self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
         self.model.from_labels = mined is not None
         averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
@@ -112,7 +112,7 @@ class Trainer:
         settings, fresh = self.settings, self.model is None
         labels = Labels() if fresh else self.model.labels
         for y in (classes, data.y):
-            labels = labels if y is None else labels.extended(settings.labeled(y))
+            labels = labels if y is None else labels.extended(y, settings.unlabeled)
         if fresh:
             whitener = settings.scaling.first_whitener(data.X, data.near)
             self._begin(data.X, labels, settings.generator(), data.given, whitener)
@@ -127,7 +127,8 @@ class Trainer:
         else:
             inside = whitened(rows, model.whitener)
             settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
-        codes, before = settings.codes(labels, data.y), model.counts.seen
+        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
+        before = model.counts.seen
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
         if data.given is None:

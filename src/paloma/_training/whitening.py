@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from .._rows import squared_norms
+from .._rows import evenly_spaced, squared_norms
 from .._typing import Array, Rows
 
 # Up to this many features a d x d whitener is made unless another form is asked for.
@@ -34,8 +34,7 @@ def whitener_of(form: str, X: Rows, pairs: Array, units: Array | None = None) ->
     """
     if form == "scalar" or not len(pairs):
         return None
-    keys = np.unique(pairs[:, 0] * X.shape[0] + pairs[:, 1])
-    keys = keys[np.linspace(0, len(keys) - 1, min(len(keys), MAX_DIFFERENCES)).astype(np.intp)]
+    keys = evenly_spaced(np.unique(pairs[:, 0] * X.shape[0] + pairs[:, 1]), MAX_DIFFERENCES)
     pairs = np.stack(np.divmod(keys, X.shape[0]), axis=1)
     whitener = full_whitener if form == "full" else diagonal_whitener
     found = whitener(_differences(X, pairs), len(pairs), X.shape[1])

@@ -10,7 +10,7 @@ from zlib import crc32
 import numpy as np
 import scipy.sparse as sp
 
-from .._core.locality import FREE, Labels
+from .._core.locality import FREE, Labels, labeled
 from .._rows import stacked
 from .._training.partitions import Found, Partition, meet, total_of
 from .._training.parts import Near
@@ -39,7 +39,7 @@ def describe(learner: Any, pair: Any, number: int) -> About:
     """Check a shard and count what is in it."""
     learner = _fresh(learner)
     rows = read(learner, pair, number)
-    known = settings_of(learner).labeled(rows.y)
+    known = labeled(rows.y, settings_of(learner).unlabeled)
     classes, counts = np.unique(known, return_counts=True)
     names = getattr(learner, "feature_names_in_", None)
     kept = rows.X if len(known) == len(rows.y) else rows.X[rows.y != learner.unlabeled]

@@ -239,7 +239,7 @@ class Learner(BaseEstimator):
         reader, settings = self._reader(), self._settings()
         rows = reader.rows(X)
         labels = check.check_labels(self, y, rows.shape[0])
-        codes = settings.codes(reader.labels, labels)
+        codes = reader.labels.codes(labels, settings.unlabeled)
         places, rng = reader.candidates(rows, labels), np.random.default_rng(0)
         filled, _ = settings.semi.accept(reader.metric, rows, codes, places, rng)
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label

@@ -21,7 +21,6 @@ from .._training.mining import Miner
 from .._training.scaling import Scaler
 from .._training.semi import Semi
 from .._training.settings import Settings
-from ._following import device_of
 
 
 def parse(learner: Any, measure: Measure, locality: Locality, space: Representation) -> Settings:
@@ -50,9 +49,9 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
     if learner.remine:
         space.refuse(who, "remine")
     space.refuse(who, f"scale={learner.scale!r}", *(("guard",) if learner.guard is True else ()))
+    choice = space.adapted(who, choice)
     # Rows without labels teach nothing if rows are kernel values: their neighbors are unknown to mining.
     semi = Semi.parse("none" if space.pairwise else learner.semi, learner.semi_params)
-    choice = space.adapted(who, choice)
     least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
     sizes = learner.n_targets, learner.n_impostors, learner.impostor_margin, least
     mining = Miner(space, learner.scale is not None, *sizes)
@@ -104,7 +103,9 @@ def projected(learner: Any) -> Projected:
 
 
 def _device(learner: Any) -> str | None:
-    device = resolved(check.name_of(learner), device_of(learner))
+    """The device that a learner asks for: its parameter; None: that of the tensors it learned from, if it was a GPU."""
+    wanted = learner.device if learner.device is not None else vars(learner).get("_followed")
+    device = resolved(check.name_of(learner), wanted)
     return None if device is None else str(device)
 
 
