@@ -184,9 +184,9 @@ def test_new_features():
 def test_shards_are_averaged():
     model = DiagonalODML(lam=LAM, psd=50, random_state=0).fit(X, Y)
     settings, codes = settings_of(model), Y.astype(np.int32)
-    parts = np.array_split(np.arange(len(X)), 3)
+    parts, near = np.array_split(np.arange(len(X)), 3), settings.mining.near
     shards = [
-        mixing.learn_shard(settings, model_of(model), X, codes, np.arange(len(X)), settings.near(X, codes, rows), rng)
+        mixing.learn_shard(settings, model_of(model), X, codes, np.arange(len(X)), near(X, codes, rows), rng)
         for rows, rng in zip(parts, map(np.random.default_rng, range(3)), strict=True)
     ]
     after = with_model(model, mixing.join(model_of(model), mixing.mix(shards), settings.choice))

@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_wine
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
-from paloma._training.guard import GLOBAL, LOCAL, due, scores, strength
+from paloma._training.guard import GLOBAL, LOCAL, Guard, scores, strength
 from paloma.preprocessing import UnitRows
 from twins.neighbors import mixed_shares
 
@@ -50,15 +50,15 @@ def test_strength_follows_evidence():
 def test_streams_are_judged_at_every_half_more():
     seen, n = [], 0
     for _ in range(4000):
-        if due(n, n + 25):
+        if Guard().due(n, n + 25):
             seen.append(n + 25)
         n += 25
     assert seen[:2] == [25, 50]
     steps = np.diff(seen) / seen[:-1]
     assert steps[5:].max() < 0.8
     assert len(seen) < 25
-    assert not due(100, 100)
-    assert not due(0, 0)
+    assert not Guard().due(100, 100)
+    assert not Guard().due(0, 0)
 
 
 # --- learners ------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import paloma
 from paloma._search import euclid
 from paloma._spaces.dense import blocks as dense_blocks
 from paloma._training import mining
+from paloma.estimators import settings_of
 from paloma.triplets import mine, random_triplets
 
 N, D, CLASSES = 900, 6, 4
@@ -51,8 +52,9 @@ def test_rows_without_a_label_are_spread_and_do_not_count(in_blocks):
     blocks = mining.blocks_of(codes, np.random.default_rng(0))
     assert len(blocks) == 4
     assert max(len(rows) for rows in blocks) - min(len(rows) for rows in blocks) <= 2
-    assert mining.in_blocks(codes)
-    assert not mining.in_blocks(codes[:1500])
+    miner = settings_of(paloma.LODML()).mining
+    assert miner.in_blocks(codes)
+    assert not miner.in_blocks(codes[:1500])
 
 
 # --- fit -----------------------------------------------------------------------------------------------------------
@@ -95,13 +97,13 @@ def test_every_option_goes_with_blocks(in_blocks, options):
 
 def test_held_out_anchors_are_never_learned(in_blocks, monkeypatch):
     learned = []
-    learn = paloma._training.trainer.Trainer._learn
+    learn = paloma._training.trainer.Trainer.learn
 
     def spy(self, stream, *arguments):
         learned.append(np.unique(stream.X[stream.triplets[:, 0]], axis=0))
         return learn(self, stream, *arguments)
 
-    monkeypatch.setattr(paloma._training.trainer.Trainer, "_learn", spy)
+    monkeypatch.setattr(paloma._training.trainer.Trainer, "learn", spy)
     paloma.LODML(random_state=0, early_stopping=True, validation_fraction=0.5, n_epochs=2, guard=False).fit(X, Y)
     anchors = len(np.unique(np.concatenate(learned), axis=0))
     assert anchors < N - 100

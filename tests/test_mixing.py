@@ -31,7 +31,7 @@ def shards_after(learner, X, y, n_shards):
     parts, settings = np.array_split(np.arange(len(X)), n_shards), settings_of(model)
     learned = [
         mixing.learn_shard(
-            settings, inside.whole(model), X, codes, np.arange(len(X)), settings.near(X, codes, rows), rng
+            settings, inside.whole(model), X, codes, np.arange(len(X)), settings.mining.near(X, codes, rows), rng
         )
         for rows, rng in zip(parts, map(np.random.default_rng, range(n_shards)), strict=True)
     ]

@@ -19,8 +19,8 @@ from ._core.locality import Labels
 from ._core.space import Beginning
 from ._core.stream import Tally
 from ._training.drift import Drift
-from ._training.mining import Near
 from ._training.model import Model
+from ._training.parts import Near
 from ._training.reservoir import Reservoir
 from ._training.settings import Settings
 from ._training.trainer import Trainer
@@ -43,8 +43,8 @@ def check_mixable(settings: Settings) -> None:
         raise ValueError(f"{who}: remine=True needs all rows in one place; use remine=False.")
     if settings.choice.forget:
         raise ValueError(f"{who}: forget={settings.choice.forget:g} needs an order in time, which shards do not have.")
-    if settings.scale in ("full", "diagonal"):
-        raise ValueError(f"{who}: scale={settings.scale!r} needs all rows in one place; use 'scalar' or 'auto'.")
+    if (scale := settings.scaling.word) in ("full", "diagonal"):
+        raise ValueError(f"{who}: scale={scale!r} needs all rows in one place; use 'scalar' or 'auto'.")
     if settings.regions is not None:
         raise ValueError(f"{who}: finding regions needs all rows in one place; use regions=None.")
 

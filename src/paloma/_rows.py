@@ -19,6 +19,11 @@ def products(left: Any, right: Any) -> Array:
     return row_products(left, right)
 
 
+def evenly_spaced(values: Array, most: int) -> Array:
+    """At most so many of the values, or rows, evenly spaced."""
+    return values[np.linspace(0, len(values) - 1, min(len(values), most)).astype(np.intp)]
+
+
 def in_blocks(X: sp.csr_matrix, blocks: Array, n_blocks: int) -> sp.csr_matrix:
     """Each row moved into the column block of its number: (n, d) becomes (n, n_blocks d)."""
     shift = np.repeat(blocks.astype(np.int64) * X.shape[1], np.diff(X.indptr))

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_X_y
 
 from . import _validation as check
-from ._training.mining import Mined, mine, neighbor_triplets
+from ._training.mining import mine, neighbor_triplets
+from ._training.parts import Mined
 from ._training.reservoir import Reservoir
 from ._typing import Array
 

@@ -57,8 +57,9 @@ class Labels:
     def __len__(self) -> int:
         return len(self.labels)
 
-    def extended(self, y: NDArray[Any]) -> "Labels":
-        """These labels and the new ones of y, which get the next codes in sorted order."""
+    def extended(self, y: NDArray[Any], unlabeled: Any = None) -> "Labels":
+        """These labels and the new ones of y, which get the next codes in sorted order; see `labeled`."""
+        y = labeled(y, unlabeled)
         self._same_kind(y)
         new = np.setdiff1d(y, self.labels) if len(self.labels) else np.unique(y)
         if not len(new):
@@ -81,10 +82,18 @@ class Labels:
                         "holds them all exactly; convert y first."
                     )
 
-    def codes(self, y: NDArray[Any]) -> NDArray[np.int32]:
-        """Code of each label; FREE where the label is unknown."""
+    def codes(self, y: NDArray[Any], unlabeled: Any = None) -> NDArray[np.int32]:
+        """Code of each label; FREE where the label is unknown, or `unlabeled`."""
         if not len(self.labels) or not len(y):
             return np.full(len(y), FREE, np.int32)
         self._same_kind(y)
         place = np.minimum(np.searchsorted(self.sorted, y), len(self.sorted) - 1)
-        return np.where(self.sorted[place] == y, self.order[place], FREE).astype(np.int32)
+        known = self.sorted[place] == y
+        if unlabeled is not None:
+            known &= y != unlabeled
+        return np.where(known, self.order[place], FREE).astype(np.int32)
+
+
+def labeled(y: NDArray[Any], unlabeled: Any) -> NDArray[Any]:
+    """The labels but for `unlabeled`, which marks rows without one; None: there is no such label."""
+    return y if unlabeled is None else y[y != unlabeled]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .._compiled.groups import Triplets
+from .._compiled.groups import Out, Triplets
 from .._typing import Array
 from .choice import Choice
 from .locality import FREE
@@ -89,14 +89,10 @@ def margins_of(choice: Choice, stream: Stream, start: int, stop: int) -> Array:
     return margins if stream.shift is None else margins + stream.shift[start:stop]
 
 
-def taus_of(stream: Stream, start: int, stop: int) -> Array:
-    """Where step sizes go."""
-    return np.empty(stop - start) if stream.tau is None else stream.tau[start:stop]
-
-
-def gaps_of(stream: Stream, start: int, stop: int) -> Array:
-    """Where margin - z before each step goes."""
-    return np.empty(stop - start) if stream.gaps is None else stream.gaps[start:stop]
+def answers(stream: Stream, start: int, stop: int, weight: Array | None = None) -> Out:
+    """Where the steps of these triplets go, and margin - z before each."""
+    tau, gaps = (np.empty(stop - start) if each is None else each[start:stop] for each in (stream.tau, stream.gaps))
+    return Out(tau, gaps, weight)
 
 
 def asked(

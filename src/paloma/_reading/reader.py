@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _validation as check
-from .._core.locality import SHARED, UNSEEN, Labels
+from .._core.locality import SHARED, UNSEEN, Labels, labeled
 from .._core.measure import Measure
 from .._core.regions import Regions
 from .._rows import contents, stacked
@@ -91,7 +91,7 @@ class Reader:
 
     def labeled(self, y: Array) -> Array:
         """The labels that are none of `unlabeled`."""
-        return y if self.unlabeled is None else y[y != self.unlabeled]
+        return labeled(y, self.unlabeled)
 
     def remembered(self) -> tuple[Any, Array]:
         """The rows that the learner remembers of its stream, and their class codes."""

@@ -1,5 +1,6 @@
 """A metric on whitened rows, read in the units of X: rows are mapped, then the metric inside is asked (theory 21)."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,3 +98,14 @@ def widened(whitener: Array, d: int) -> Array:
     out = np.eye(d)
     out[: len(whitener), : len(whitener)] = whitener
     return out
+
+
+def on_whitened(space: Any, whitener: Array | None) -> Any:
+    """A representation whose start, if it is a matrix A in the units of X, is W^-1 A W^-T: as whitened rows see it."""
+    start = None if whitener is None else space.start(len(whitener), np.dtype(float))
+    if start is None or whitener is None:
+        return space
+    if whitener.ndim == 1:
+        return replace(space, init=start / whitener[:, None] / whitener)
+    inverse = np.linalg.inv(whitener)
+    return replace(space, init=inverse @ start @ inverse.T)

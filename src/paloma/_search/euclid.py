@@ -10,7 +10,7 @@ from .._compiled.topk import nearest_members
 from .._rows import squared_norms
 from .._typing import Array
 from .._validation import read_only
-from .tiles import QUERY_TILE, Items, nearest
+from .tiles import QUERY_TILE, SPARE, Items, nearest
 
 # Classes of at most so many rows are searched all at once, row by row; a product for each would cost more in calls.
 SMALL_CLASS = 64
@@ -100,6 +100,11 @@ def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, A
     distances = _direct(X, anchors, candidates)
     order = np.lexsort((candidates, distances), axis=1)[:, :k]
     return np.take_along_axis(candidates, order, 1), np.take_along_axis(distances, order, 1)
+
+
+def closest_of_class(X: Any, codes: Array, anchors: Array, k: int, center: Array | None) -> tuple[Array, Array]:
+    """The k nearest rows of each anchor's class, -1 where there are fewer, and their squared distances."""
+    return closest(X, anchors, by_class(X, codes, anchors, min(k + SPARE[0], X.shape[0]), center), k)
 
 
 def _direct(X: Any, anchors: Array, candidates: Array) -> Array:

@@ -12,14 +12,23 @@ half a standard error: little evidence gives the middle of the plane, and no poi
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .._compiled.topk import nearest_mixed
 from .._core.locality import SHARED, UNSEEN
+from .._core.stream import Stream
+from .._progress import reporting
+from .._reading.whitened import whitened
+from .._rows import evenly_spaced
 from .._search.voting import vote_weights
 from .._typing import Array, Rows
+from .model import Model
+from .reservoir import Reservoir
+from .settings import Settings
+from .trainer import Trainer
 
 Strength = tuple[float, float]
 # The read-outs whose values span the plane: start, shared, local.
@@ -47,9 +56,69 @@ LEAST_SHARE = 0.05
 QUERY_TILE = 256
 
 
-def points_of(is_local: bool) -> Array:
+class Guard:
+    """`paloma._training.parts.Guarding`: rows vote under metrics that they did not teach, or hardly."""
+
+    def judge(self, trainer: Trainer, X: Rows, codes: Array, rng: np.random.Generator) -> None:
+        """Let two halves of the rows judge, each by what the other one teaches, how far to follow what was learned."""
+        settings, model, parts = trainer.settings, trainer.model, drawn(codes, rng)
+        if parts is None:
+            return
+        (chosen, part, turns), n_rows = parts, int((codes >= 0).sum())
+        X, codes = X[chosen], codes[chosen]
+        inside, places = whitened(X, model.whitener), model.places(X, codes)
+        points, found = _points(settings), []
+        for number in range(turns):
+            taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
+            with reporting(None):
+                half = _taught(settings, model, inside[taught], codes[taught], places[taught], n_rows, rng)
+            found.append(judged(_corners(settings, half), inside, codes, places, rows, points))
+        model.strength, model.metric = strength(np.concatenate(found, axis=1), points), None
+
+    def due(self, before: int, after: int) -> bool:
+        """At about every power of GROWTH."""
+        return after > 0 and (before == 0 or int(np.log(before) / np.log(GROWTH)) < int(np.log(after) / np.log(GROWTH)))
+
+    def judge_stream(self, trainer: Trainer, X: Rows, codes: Array) -> None:
+        """Let rows that were learned from judge, each among the others: honest enough in a single pass."""
+        settings, model, (chosen, rows) = trainer.settings, trainer.model, spaced(codes)
+        if len(np.unique(codes[chosen])) < 2:
+            return
+        X, codes = X[chosen], codes[chosen]
+        inside, places, points = whitened(X, model.whitener), model.places(X, codes), _points(settings)
+        found = judged(_corners(settings, model), inside, codes, places, rows, points)
+        model.strength = shrunk(strength(found, points, STREAM_TOLERANCE), len(rows))
+        model.metric = None
+
+
+def _points(settings: Settings) -> Array:
     """The grid of (s, t)."""
-    return LOCAL if is_local else GLOBAL
+    return LOCAL if settings.choice.locality.is_local else GLOBAL
+
+
+def _corners(settings: Settings, model: Model) -> list[Any]:
+    """The metrics of whitened rows at the start, shared and local."""
+    cone, blend = model.cone(settings), model.blend(settings)
+    corners = CORNERS if settings.choice.locality.is_local else CORNERS[:2]
+    return [model.space.readout(settings.choice, model.counts, cone, blend, corner) for corner in corners]
+
+
+def _taught(
+    settings: Settings, model: Model, X: Rows, codes: Array, places: Array, n_rows: int, rng: np.random.Generator
+) -> Model:
+    """A model of a few whitened rows, with the scale of this one; steps grow so that it moves as far in sum."""
+    growth = settings.n_epochs * n_rows / (N_PASSES * len(codes))
+    choice = replace(settings.choice, C=settings.choice.C * min(growth, MAX_GROWTH))
+    half = Model(model.labels, rng, Reservoir(1), model.scale, False, model.sparse, whitener=model.whitener)
+    half.from_labels = True
+    half.know(model.labels)
+    trainer = Trainer(replace(settings, choice=choice), half)
+    mined = settings.mining.mine(settings.mining.rows(X), codes)
+    trainer.begin_space(X, mined.triplets)
+    for _ in range(N_PASSES):
+        trainer.learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
+    half.space.close()
+    return half
 
 
 def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array, int] | None:
@@ -64,25 +133,15 @@ def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array, int] | 
     n_judges = min(most, len(known)) // 2
     chosen = known[: n_judges + max(MAX_TAUGHT, n_judges)] if turns == 1 else known
     part = np.zeros(len(chosen), np.intp)
-    part[evenly(np.argsort(codes[chosen], kind="stable")[::-1], n_judges)] = 1
+    part[evenly_spaced(np.argsort(codes[chosen], kind="stable")[::-1], n_judges)] = 1
     enough = all(len(np.unique(codes[chosen[part == number]])) > 1 for number in (0, 1))
     return (chosen, part, turns) if enough else None
 
 
-def due(before: int, after: int) -> bool:
-    """Whether a stream that has seen so many triplets is to be judged: at about every power of GROWTH."""
-    return after > 0 and (before == 0 or int(np.log(before) / np.log(GROWTH)) < int(np.log(after) / np.log(GROWTH)))
-
-
 def spaced(codes: Array) -> tuple[Array, Array]:
     """Labeled rows of a stream, and which of them are judged, both evenly spaced: no randomness is used up."""
-    chosen = evenly(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
-    return chosen, evenly(np.arange(len(chosen)), MAX_ROWS)
-
-
-def evenly(numbers: Array, most: int) -> Array:
-    """At most so many of the numbers, evenly spaced."""
-    return numbers[np.linspace(0, len(numbers) - 1, min(len(numbers), most)).astype(np.intp)]
+    chosen = evenly_spaced(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
+    return chosen, evenly_spaced(np.arange(len(chosen)), MAX_ROWS)
 
 
 def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:

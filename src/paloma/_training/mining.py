@@ -6,61 +6,89 @@ among themselves (theory 12), which takes n d times the size of a block.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
-from .._search.euclid import by_class, center_of, closest, euclidean, minus, squared_mean
+from .._core.space import Representation, Space
+from .._search.euclid import by_class, center_of, closest, closest_of_class, euclidean, minus, squared_mean
 from .._search.tiles import QUERY_TILE, SPARE, mutual_nearest, nearest
-from .._typing import Array
+from .._threads import sharing
+from .._typing import Array, Rows
+from .parts import Mined, Near
 
 # Up to so many rows all are compared with all; more are cut into blocks of about so many.
 EXACT_ROWS, BLOCK_ROWS = 65_536, 16_384
 # A class is cut into no smaller parts than this: its rows need targets.
 LEAST_PART = 32
+# Rows that one product of a search takes on a side, or more.
+TILE = 1024
 
 
-@dataclass
-class Mined:
-    """Triplets grouped by anchor, and how many anchors gave none (alone in their class, or without impostors)."""
+@dataclass(frozen=True)
+class Miner:
+    """`paloma._training.parts.Mining`: targets and impostors, where the representation looks for them.
 
-    triplets: Array
-    n_anchors: int
-    n_alone: int
-    n_unopposed: int
+    scaled : units of X are not to decide who is near. The numbers are those of `mine`.
+    """
 
-    def summary(self) -> dict[str, int]:
-        """Counts for users: anchors, those alone in their class, those without impostors, triplets."""
-        counts = {"anchors": self.n_anchors, "alone": self.n_alone, "unopposed": self.n_unopposed}
-        return {**counts, "triplets": len(self.triplets)}
+    space: Representation
+    scaled: bool
+    n_targets: int
+    n_impostors: int
+    impostor_margin: float
+    least: int
 
-    def shuffled(self, rng: np.random.Generator, codes: Array | None = None) -> Array:
-        """The triplets with their anchors in random order; grouped classes are the worst case of online learning.
+    def on(self, space: Representation) -> Self:
+        return replace(self, space=space)
 
-        codes : class of each row; then as many anchors are drawn, evenly across the classes that have triplets.
-        """
-        if not len(self.triplets):
-            return self.triplets
-        anchors = self.triplets[:, 0]
-        starts = np.flatnonzero(np.r_[True, anchors[1:] != anchors[:-1]])
-        sizes = np.diff(np.r_[starts, len(anchors)])
-        order = rng.permutation(len(starts)) if codes is None else evenly(codes[anchors[starts]], len(starts), rng)
-        sizes, starts = sizes[order], starts[order]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return self.triplets[np.repeat(starts, sizes) + within]
+    def rows(self, X: Rows) -> Rows:
+        return self.space.mining_rows(X, self.scaled)
 
+    def in_blocks(self, codes: Array) -> bool:
+        return int((codes >= 0).sum()) > EXACT_ROWS and not self.space.pairwise
 
-def evenly(classes: Array, n: int, rng: np.random.Generator) -> Array:
-    """n places, each class equally often but for one: its places in turn, all in random order."""
-    groups = [rng.permutation(np.flatnonzero(classes == c)) for c in rng.permutation(np.unique(classes))]
-    share = -(-n // len(groups))
-    return rng.permutation(np.stack([np.resize(group, share) for group in groups], axis=1).ravel()[:n])
+    def blocks(self, codes: Array, rng: np.random.Generator) -> list[Array]:
+        return blocks_of(codes, rng)
 
+    def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Space | None = None) -> Mined:
+        known = np.flatnonzero(codes >= 0)
+        with sharing(TILE, TILE, X.shape[1]):
+            distances = self.space.mining_distances(X, known, space)
+            if distances is None:
+                return self.near(X, codes, anchors).mined()
+            inside = None if anchors is None else np.searchsorted(known, anchors)
+            mined = mine_by(distances, codes[known], *self._sizes, inside)
+        mined.triplets = known[mined.triplets]
+        return mined
 
-def in_blocks(codes: Array) -> bool:
-    """Whether there are too many labeled rows to compare all with all."""
-    return int((codes >= 0).sum()) > EXACT_ROWS
+    def near(self, X: Rows, codes: Array, anchors: Array | None = None) -> Near:
+        known, search = np.flatnonzero(codes >= 0), None if sp.issparse(X) else self.space.search
+        if len(known) == len(codes):
+            return near(X, codes, *self._sizes, anchors, search)
+        inside = None if anchors is None else np.searchsorted(known, anchors)
+        return near(X[known], codes[known], *self._sizes, inside, search).renumbered(known)
+
+    @property
+    def _sizes(self) -> tuple[int, int, float, int]:
+        return self.n_targets, self.n_impostors, self.impostor_margin, self.least
+
+    def target_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array:
+        """Labeled rows, or `anchors` among them, each with its targets."""
+        known = np.flatnonzero(codes >= 0)
+        inside = None if anchors is None else np.searchsorted(known, anchors)
+        return known[target_pairs(self.rows(X[known]), codes[known], self.n_targets, inside)]
+
+    def free(self, X: Rows, anchors: Array, rng: np.random.Generator) -> Array:
+        return neighbor_triplets(X, anchors, rng, self.n_targets)
+
+    def quiet(self, mined: Mined, codes: Array, anchors: Array | None) -> Array:
+        classes = codes if anchors is None else codes[anchors]
+        n_anchors = np.bincount(classes[classes >= 0])
+        formed = np.bincount(codes[mined.triplets[:, 0]], minlength=len(n_anchors))
+        return np.maximum(n_anchors * self.n_targets * self.n_impostors - formed, 0)
 
 
 def blocks_of(codes: Array, rng: np.random.Generator) -> list[Array]:
@@ -102,28 +130,6 @@ def mine(
     return near(X, codes, n_targets, n_impostors, impostor_margin, least, anchors).mined()
 
 
-@dataclass
-class Near:
-    """Targets and impostors of each anchor as tables of row numbers, nearest first, -1 where there are fewer."""
-
-    anchors: Array
-    targets: Array
-    impostors: Array
-
-    def renumbered(self, numbers: Array) -> "Near":
-        """The same neighbors, row i called numbers[i]."""
-        numbers = np.append(numbers, -1)
-        return Near(*(numbers[table] for table in (self.anchors, self.targets, self.impostors)))
-
-    def mined(self) -> Mined:
-        """Every target of an anchor with every one of its impostors."""
-        alone, unopposed = (self.targets < 0).all(axis=1), (self.impostors < 0).all(axis=1)
-        row, target, impostor = np.nonzero((self.targets >= 0)[:, :, None] & (self.impostors >= 0)[:, None, :])
-        columns = self.anchors[row], self.targets[row, target], self.impostors[row, impostor]
-        triplets = np.stack(columns, axis=1).astype(np.int64, copy=False)
-        return Mined(triplets, len(self.anchors), int(alone.sum()), int((unopposed & ~alone).sum()))
-
-
 def near(
     X: Any, codes: Array, n_targets: int, n_impostors: int, impostor_margin: float, least: int,
     anchors: Array | None = None, search: Any = None,
@@ -145,7 +151,7 @@ def near(
             lambda part: minus(X[anchors[part]], center),
             len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
         )[1]  # fmt: skip
-    targets, reaches = _targets(X, codes, n_targets, anchors, center)
+    targets, reaches = closest_of_class(X, codes, anchors, n_targets, center)
     impostors, distances = closest(X, anchors, impostors, n_impostors)
     spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if center is None else 0.0))
     return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread, least))
@@ -154,14 +160,9 @@ def near(
 def target_pairs(X: Any, codes: Array, n_targets: int, anchors: Array | None = None) -> Array:
     """(row, target) for each of the `anchors` (default: all rows) and its nearest rows of the same class."""
     anchors = np.arange(X.shape[0]) if anchors is None else anchors
-    targets = _targets(X, codes, n_targets, anchors, center_of(X))[0]
+    targets = closest_of_class(X, codes, anchors, n_targets, center_of(X))[0]
     pairs = np.stack([np.broadcast_to(anchors[:, None], targets.shape), targets], axis=2)
     return pairs[targets >= 0]
-
-
-def _targets(X: Any, codes: Array, n_targets: int, anchors: Array, center: Array | None) -> tuple[Array, Array]:
-    found = by_class(X, codes, anchors, min(n_targets + SPARE[0], X.shape[0]), center)
-    return closest(X, anchors, found, n_targets)
 
 
 def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float, least: int) -> Array:

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,12 @@ from .._core.choice import Choice
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, Labels
 from .._core.regions import Regions
-from .._core.space import Counts, Pass, Space
+from .._core.space import Counts, Kept, Pass, Space
 from .._core.stream import Stream, Tally
 from .._reading import Balance, Reader
-from .._reading.whitened import Whitened, widened
+from .._reading.whitened import Whitened, on_whitened, widened
 from .._typing import Array, Rows
 from .drift import Drift
-from .guard import CORNERS, Strength
 from .reservoir import Reservoir
 from .settings import Settings
 
@@ -44,7 +43,7 @@ class Model:
     space: Space = None  # type: ignore[assignment]
     counts: Counts = field(default_factory=Counts)
     whitener: Array | None = None
-    strength: Strength = (1.0, 1.0)
+    strength: tuple[float, float] = (1.0, 1.0)
     from_labels: bool = False
     threshold: float | None = None
     regions: Regions | None = None
@@ -93,15 +92,9 @@ class Model:
         choice, averaged = settings.choice, settings.averaging is not False
         key = (choice.psd, choice.locality, averaged, settings.project)
         if self.metric is None or self.metric[0] != key:
-            made = self.space.readout(choice, self.counts, self._cone(settings), self._blend(averaged), self.strength)
+            made = self.space.readout(choice, self.counts, self.cone(settings), self._blend(averaged), self.strength)
             self.metric = (key, (made, made if self.whitener is None else Whitened(made, self.whitener)))
         return self.metric[1]
-
-    def corners(self, settings: Settings) -> list[Any]:
-        """What the guard judges: the metrics of whitened rows at the start, shared and local."""
-        cone, blend = self._cone(settings), self.blend(settings)
-        corners = CORNERS if settings.choice.locality.is_local else CORNERS[:2]
-        return [self.space.readout(settings.choice, self.counts, cone, blend, corner) for corner in corners]
 
     def blend(self, settings: Settings) -> float:
         """How far the averaged iterates are moved toward the last ones in a read-out."""
@@ -110,7 +103,7 @@ class Model:
     def _blend(self, averaged: bool) -> float:
         return self.counts.blend() if averaged and self.counts.n_means else 1.0
 
-    def _cone(self, settings: Settings) -> str:
+    def cone(self, settings: Settings) -> str:
         """What the read-out makes p.s.d.: the paper's components, or the metrics themselves."""
         if settings.choice.psd.word not in self.space.at_readout:
             return ""
@@ -121,7 +114,7 @@ class Model:
     def token(self, settings: Settings) -> str:
         """A digest of everything that the read-out depends on."""
         choice, regions = settings.choice, None if self.regions is None else self.regions.n_regions
-        how = (choice.psd.word, choice.locality.lam, settings.averaging is not False, self._cone(settings), regions)
+        how = (choice.psd.word, choice.locality.lam, settings.averaging is not False, self.cone(settings), regions)
         digest = hashlib.sha256()
         _feed(digest, (how, self.counts.seen, self.counts.n_means, self.strength, self.labels.labels.tolist()))
         _feed(
@@ -152,6 +145,12 @@ class Model:
         self.reservoir.drop(new_codes)
         self.drift.drop(new_codes)
         self.metric = self.balance = None
+
+    def moved(self, settings: Settings, d: int) -> "Model":
+        """The same model of d features as another representation, such as one on a device, holds it."""
+        representation = on_whitened(settings.space, self.whitener)
+        space = representation.restore(settings.choice, self.space.saved(), Kept(d, self.space.dtype, self.scale))
+        return replace(self, space=space, metric=None, balance=None)
 
     def widened(self, d: int) -> "Model":
         """The same with more features: 0 in every row so far, so that the metric is the identity there."""

@@ -14,7 +14,8 @@ from .._rows import stacked
 from .._search.euclid import by_class, closest, euclidean
 from .._search.tiles import SPARE, nearest
 from .._typing import Array
-from .mining import Near, within
+from .mining import within
+from .parts import Near
 from .reservoir import Reservoir
 
 

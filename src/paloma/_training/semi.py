@@ -6,17 +6,25 @@ from typing import Any
 import numpy as np
 
 from .. import _validation as check
+from .._core.locality import FREE
+from .._core.stream import Stream
+from .._reading.whitened import whitened
+from .._rows import stacked
 from .._search.voting import majority
-from .._typing import Array
+from .._typing import Array, Rows
+from .trainer import Trainer
 
 # Labeled rows that vote on a row without a label; a class of fewer than four cannot win four of five votes.
 VOTERS = 5
+# Class-free triplets are formed around at most this many rows without labels, drawn again each time.
+MAX_FREE_ANCHORS = 4000
 MODES = ("neighbors", "self", "both", "none")
+NEIGHBORING, LABELING = ("neighbors", "both"), ("self", "both")
 
 
 @dataclass(frozen=True)
 class Semi:
-    """Which mechanisms are on, and their constants.
+    """`paloma._training.parts.Unlabeled`: which mechanisms are on, and their constants.
 
     share, quantile : a row is labeled if at least this share of its nearest labeled rows agree, and the nearest of
         them is no farther than this quantile of such distances among the labeled rows of the class.
@@ -49,13 +57,34 @@ class Semi:
         """Whether rows that labeled ones agree on may vote."""
         return self.mode != "none"
 
-    @property
-    def labels(self) -> bool:
-        return self.mode in ("self", "both")
+    def between_epochs(self, trainer: Trainer, X: Rows, inside: Rows, codes: Array) -> tuple[Array, Array | None]:
+        self._learn_neighbors(trainer, inside, np.flatnonzero(codes < 0))
+        if self.mode not in LABELING:
+            return codes, None
+        model = trainer.model
+        return self.accept(model.inside(trainer.settings), inside, codes, model.places(X, codes), model.rng)
 
-    @property
-    def neighbors(self) -> bool:
-        return self.mode in ("neighbors", "both")
+    def joined(self, trainer: Trainer, pool: Rows, codes: Array, free: Rows) -> tuple[Rows, Array, Array | None]:
+        model, known, rows = trainer.model, len(codes), stacked([pool, free])
+        self._learn_neighbors(trainer, whitened(rows, model.whitener), np.arange(known, rows.shape[0]))
+        if self.mode not in LABELING:
+            return pool, codes, None
+        codes = np.concatenate([codes, np.full(rows.shape[0] - known, FREE, np.int32)])
+        metric, places = model.readout(trainer.settings), model.places(rows, codes)
+        codes, confidence = self.accept(metric, rows, codes, places, model.rng)
+        kept = np.flatnonzero(codes >= 0)
+        return rows[kept], codes[kept], confidence[kept]
+
+    def _learn_neighbors(self, trainer: Trainer, X: Rows, rows: Array) -> None:
+        """If that is asked for, a pass over class-free triplets of some whitened rows without labels."""
+        if self.mode not in NEIGHBORING:
+            return
+        model = trainer.model
+        anchors = model.rng.permutation(rows)[:MAX_FREE_ANCHORS]
+        triplets = trainer.settings.mining.free(X, np.sort(anchors), model.rng)
+        triplets = triplets[model.rng.permutation(len(triplets))]
+        weight = np.full(len(triplets), self.neighbor_weight)
+        trainer.learn(Stream(X, triplets, None, model.space.factor, weight), True)
 
     def accept(self, metric: Any, X: Any, codes: Array, places: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         """Class codes with those of confidently labeled rows filled in, and a confidence for each row (known ones: 1).

@@ -14,22 +14,18 @@ from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import PAIRS, Beginning
 from .._core.stream import Stream, Tally
-from .._progress import narrated, progress, reporting, say
-from .._reading.whitened import whitened
+from .._progress import narrated, progress, say
+from .._reading.whitened import on_whitened, whitened
 from .._rows import stacked
 from .._threads import sharing
 from .._typing import Array, Rows
-from . import guard
 from .input import Checked
-from .mining import Mined, blocks_of, evenly, neighbor_triplets
 from .model import Model
 from .pairs import middle, pair_stream, start_values
+from .parts import Mined, evenly
 from .reservoir import Reservoir
 from .settings import Settings
-from .whitening import on_whitened
 
-# Class-free triplets are formed around at most this many rows without labels, drawn again each time.
-MAX_FREE_ANCHORS = 4000
 # So many classes of numbers, with fewer than three rows each, may be measurements.
 MANY_CLASSES = 50
 
@@ -56,24 +52,25 @@ class Trainer:
 
     def _fit(self, data: Checked) -> None:
         settings, old = self.settings, self.model
-        labels = Labels() if data.y is None else Labels().extended(settings.labeled(data.y))
-        if data.given is None and len(labels) < 2:
+        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
+        labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
+        if first is None and len(labels) < 2:
             raise ValueError(
                 f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
                 f"{'' if len(labels) == 1 else 'es'}."
             )
-        codes, rng = settings.codes(labels, data.y), settings.generator()
-        blocks = blocks_of(codes, rng) if data.given is None and settings.in_blocks(codes) else None
+        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
+        rng = settings.generator()
+        blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
         X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
-        mined, first = None, data.given
         if first is None:
             self._check_classes(codes, data.y)
             say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
-        whitener = settings.labeled_whitener(X, own) if first is None else settings.whitener(X, data.near)
-        if first is None:
-            rows = settings.mining_rows(whitened(X, whitener))
-            mined = settings.mine(rows, own, space=old and old.space)
+            whitener = scaling.labeled_whitener(X, own)
+            mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
             first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
+        else:
+            whitener = scaling.whitener(X, data.near)
         self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
         self.model.from_labels = mined is not None
         averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
@@ -85,8 +82,8 @@ class Trainer:
         if codes is not None:
             self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
         self.model.space.close()
-        if settings.guard and mined is not None:
-            self._judge(data.X, codes, rng.spawn(1)[0])
+        if settings.guard is not None and mined is not None:
+            settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
 
     def _check_classes(self, codes: Array, y: Any) -> None:
         """Refuse labels of which no two are equal; warn if hardly any are, or if numbers look like measurements."""
@@ -115,9 +112,9 @@ class Trainer:
         settings, fresh = self.settings, self.model is None
         labels = Labels() if fresh else self.model.labels
         for y in (classes, data.y):
-            labels = labels if y is None else labels.extended(settings.labeled(y))
+            labels = labels if y is None else labels.extended(y, settings.unlabeled)
         if fresh:
-            whitener = settings.first_whitener(data.X, data.near)
+            whitener = settings.scaling.first_whitener(data.X, data.near)
             self._begin(data.X, labels, settings.generator(), data.given, whitener)
         with self.model.unchanged_on_error():
             self._continue(data, labels)
@@ -130,13 +127,15 @@ class Trainer:
         else:
             inside = whitened(rows, model.whitener)
             settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
-        codes, before = settings.codes(labels, data.y), model.counts.seen
+        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
+        before = model.counts.seen
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
         if data.given is None:
             tally = self._learn_rows(rows, codes)
         else:
-            self.freeze(rows, data.given, settings.first_whitener(rows, data.near) if model.scale is None else None)
+            whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
+            self.freeze(rows, data.given, whitener)
             tally = self._pass(
                 self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
             )
@@ -144,9 +143,9 @@ class Trainer:
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
-        streams = settings.guard and settings.space.light and not model.whole
-        if streams and codes is not None and guard.due(before, model.counts.seen):
-            self._judge_stream(*(model.reservoir.sample(rows) if data.given is None else (rows, codes)))
+        guard = None if model.whole or not settings.space.light else settings.guard
+        if guard is not None and codes is not None and guard.due(before, model.counts.seen):
+            guard.judge_stream(self, *(model.reservoir.sample(rows) if data.given is None else (rows, codes)))
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 
@@ -156,16 +155,16 @@ class Trainer:
     ) -> None:  # fmt: skip
         """A model at its start; X and triplets are one of so many shares of all that `fit` will see."""
         settings, inside = self.settings, whitened(X, whitener)
-        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scale_of(inside, triplets)
+        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
         self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X), whitener=whitener)
         model.know(labels)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self._begin_space(inside, triplets, shares)
+        self.begin_space(inside, triplets, shares)
 
-    def _begin_space(self, X: Rows, triplets: Array | None, shares: int = 1) -> None:
+    def begin_space(self, X: Rows, triplets: Array | None, shares: int = 1) -> None:
         model, settings = self.model, self.settings
         n = 0 if triplets is None else shares * len(triplets)
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
@@ -176,8 +175,8 @@ class Trainer:
         model = self.model
         if model.scale is None and len(triplets):
             model.whitener, inside = whitener, whitened(X, whitener)
-            model.scale = self.settings.scale_of(inside, triplets)
-            self._begin_space(inside, triplets)
+            model.scale = self.settings.scaling.scale(inside, triplets)
+            self.begin_space(inside, triplets)
 
     def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
         """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
@@ -206,7 +205,7 @@ class Trainer:
 
     # -- passes ------------------------------------------------------------------------------------------------------
 
-    def _learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
+    def learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
         return self.model.learn(self.settings.choice, stream, averaging, self.settings.block_size, advance)
 
     def _pass(
@@ -214,9 +213,9 @@ class Trainer:
     ) -> Tally:
         """One pass over a stream; with class codes, triplets enter the drift signals (`quiet`: see `Drift`)."""
         if codes is None:
-            return self._learn(stream, averaging, advance)
+            return self.learn(stream, averaging, advance)
         stream.gaps = np.full(len(stream.triplets), np.nan)
-        tally = self._learn(stream, averaging, advance)
+        tally = self.learn(stream, averaging, advance)
         rows = stream.triplets[:, 1] if stream.about is None else stream.about
         self.model.drift.add(codes[rows], stream.gaps, self.settings.choice.margin, quiet)
         stream.gaps = None
@@ -227,10 +226,10 @@ class Trainer:
         settings, model = self.settings, self.model
         stream = Stream(X, settings.drawn(mined, codes, model.rng), codes, model.space.factor)
         fresh = not model.counts.seen
-        quiet = settings.quiet(mined, codes, anchors) if fresh else None
+        quiet = settings.mining.quiet(mined, codes, anchors) if fresh else None
         return self._pass(stream, settings.averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
 
-    def _epochs(self, X: Rows, stream: Stream, mined: Mined | None, averaging: bool, codes: Array | None) -> None:
+    def _epochs(self, X: Rows, stream: Stream, mined: Mined | None, averaging: bool, codes: Any) -> None:
         """n_epochs passes: mined triplets in a new order each time, given ones in their own; X before whitening."""
         settings, held, anchors = self.settings, None, None
         if settings.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
@@ -242,9 +241,9 @@ class Trainer:
             title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
         with progress(title, settings.n_epochs * len(stream.triplets)) as advance:
             for epoch in range(settings.n_epochs):
-                if mined is not None and codes is not None:
+                if mined is not None:
                     mined = self._next_triplets(X, stream, mined, codes, anchors, epoch)
-                quiet = None if epoch or mined is None else settings.quiet(mined, codes, anchors)
+                quiet = None if epoch or mined is None else settings.mining.quiet(mined, codes, anchors)
                 told = lambda n, loss: advance(n, f"loss {loss:.3f}")  # noqa: E731
                 tally = self._pass(stream, averaging, None if epoch else codes, told, quiet)
                 self.loss = tally.loss / max(tally.triplets, 1)
@@ -270,7 +269,7 @@ class Trainer:
         search = f"blocks of {n // len(blocks):,}"
         with progress(f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n) as advance:
             for epoch in range(settings.n_epochs):
-                blocks = blocks_of(codes, self.model.rng) if epoch else blocks
+                blocks = settings.mining.blocks(codes, self.model.rng) if epoch else blocks
                 total, counts = Tally(), Counter[str]()
                 for rows in blocks:
                     anchors = None if kept is None else np.flatnonzero(kept[rows])
@@ -297,7 +296,7 @@ class Trainer:
         model.space.open(inside, numbers)
         stream = Stream(inside, np.empty((0, 3), np.int64), model.places(X, codes), model.space.factor)
         mined = self._next_triplets(X, stream, None, codes, anchors, epoch)
-        quiet = None if epoch else settings.quiet(mined, codes, anchors)
+        quiet = None if epoch else settings.mining.quiet(mined, codes, anchors)
         return self._pass(stream, averaging, None if epoch else codes, quiet=quiet), mined
 
     def _next_triplets(
@@ -309,23 +308,19 @@ class Trainer:
         """
         settings, model = self.settings, self.model
         remine = settings.remine and epoch > 0
-        semi, again, confidence = settings.semi, remine, None
+        again, confidence = remine, None
         if epoch and (codes < 0).any():
-            if semi.neighbors:
-                self._learn_neighbors(stream.X, np.flatnonzero(codes < 0))
-            if semi.labels:
-                places = model.places(X, codes)
-                filled, confidence = semi.accept(model.inside(settings), stream.X, codes, places, model.rng)
+            filled, confidence = settings.semi.between_epochs(self, X, stream.X, codes)
+            if confidence is not None:
                 if anchors is not None:
                     anchors = np.union1d(anchors, np.flatnonzero((codes < 0) & (filled >= 0)))
-                codes, again = filled, True
-                stream.codes = model.places(X, codes)
+                codes, again, stream.codes = filled, True, model.places(X, filled)
         if again or mined is None:
-            rows = self._remining_rows(stream.X) if remine else settings.mining_rows(stream.X)
-            mined = settings.mine(rows, codes, anchors, model.space)
+            rows = self._remining_rows(stream.X) if remine else settings.mining.rows(stream.X)
+            mined = settings.mining.mine(rows, codes, anchors, model.space)
         stream.triplets = settings.drawn(mined, codes, model.rng)
         if confidence is not None:
-            stream.weight = semi.weights(stream.triplets, confidence)
+            stream.weight = settings.semi.weights(stream.triplets, confidence)
         return mined
 
     def _remining_rows(self, X: Rows) -> Rows:
@@ -337,15 +332,6 @@ class Trainer:
             raise TypeError("remine=True needs dense rows.")
         factors, _ = metric.item_side(X, np.full(len(X), SHARED, np.int32))
         return np.hstack([X, *factors])
-
-    def _learn_neighbors(self, X: Rows, rows: Array) -> None:
-        """A pass over class-free triplets of some rows without labels."""
-        model, settings = self.model, self.settings
-        anchors = model.rng.permutation(rows)[:MAX_FREE_ANCHORS]
-        triplets = neighbor_triplets(X, np.sort(anchors), model.rng, settings.n_targets)
-        triplets = triplets[model.rng.permutation(len(triplets))]
-        weight = np.full(len(triplets), settings.semi.neighbor_weight)
-        self._learn(Stream(X, triplets, None, model.space.factor, weight), True)
 
     def _training_anchors(self, anchors: Array) -> Array:
         """The anchors that are learned from; a random part is kept back for early stopping."""
@@ -359,52 +345,6 @@ class Trainer:
         reader = replace(self.model.reader(self.settings, None), readout=lambda: self.model.inside(self.settings))
         return reader.ranked_right(stream.X, held, candidates)
 
-    # -- the guard ---------------------------------------------------------------------------------------------------
-
-    def _judge(self, X: Rows, codes: Array, rng: np.random.Generator) -> None:
-        """Let two halves of the rows judge, each by what the other one teaches, how far to follow what was learned."""
-        settings, model, drawn = self.settings, self.model, guard.drawn(codes, rng)
-        if drawn is None:
-            return
-        (chosen, part, turns), n_rows = drawn, int((codes >= 0).sum())
-        X, codes = X[chosen], codes[chosen]
-        inside, places = whitened(X, model.whitener), model.places(X, codes)
-        points, found = guard.points_of(settings.choice.locality.is_local), []
-        for number in range(turns):
-            taught, rows = part == number, guard.evenly(np.flatnonzero(part == 1 - number), guard.MAX_JUDGED)
-            with reporting(None):
-                half = self._taught(inside[taught], codes[taught], places[taught], n_rows, rng)
-            found.append(guard.judged(half.corners(settings), inside, codes, places, rows, points))
-        model.strength, model.metric = guard.strength(np.concatenate(found, axis=1), points), None
-
-    def _judge_stream(self, X: Rows, codes: Array) -> None:
-        """Let rows that were learned from judge, each among the others: honest enough in a single pass."""
-        settings, model, (chosen, rows) = self.settings, self.model, guard.spaced(codes)
-        if len(np.unique(codes[chosen])) < 2:
-            return
-        X, codes = X[chosen], codes[chosen]
-        inside, places = whitened(X, model.whitener), model.places(X, codes)
-        points = guard.points_of(settings.choice.locality.is_local)
-        found = guard.judged(model.corners(settings), inside, codes, places, rows, points)
-        model.strength = guard.shrunk(guard.strength(found, points, guard.STREAM_TOLERANCE), len(rows))
-        model.metric = None
-
-    def _taught(self, X: Rows, codes: Array, places: Array, n_rows: int, rng: np.random.Generator) -> Model:
-        """A model of a few whitened rows, with the scale of this one; steps grow so that it moves as far in sum."""
-        settings, model = self.settings, self.model
-        growth = settings.n_epochs * n_rows / (guard.N_PASSES * len(codes))
-        choice = replace(settings.choice, C=settings.choice.C * min(growth, guard.MAX_GROWTH))
-        half = Model(model.labels, rng, Reservoir(1), model.scale, False, model.sparse, whitener=model.whitener)
-        half.from_labels = True
-        half.know(model.labels)
-        trainer = Trainer(replace(settings, choice=choice), half)
-        mined = settings.mine(settings.mining_rows(X), codes)
-        trainer._begin_space(X, mined.triplets)
-        for _ in range(guard.N_PASSES):
-            trainer._learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
-        half.space.close()
-        return half
-
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 
     def _learn_rows(self, rows: Rows, codes: Array) -> Tally:
@@ -414,39 +354,26 @@ class Trainer:
         old, old_codes = model.reservoir.sample(X)
         pool, pool_codes, confidence = stacked([old, X]), np.concatenate([old_codes, labeled]), None
         if (codes < 0).any() and model.counts.seen:
-            pool, pool_codes, confidence = self._with_unlabeled(pool, pool_codes, rows[codes < 0])
+            pool, pool_codes, confidence = settings.semi.joined(self, pool, pool_codes, rows[codes < 0])
         tally, anchors = Tally(), np.arange(len(old_codes), len(pool_codes))
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
         if len(anchors) and (pool_codes != pool_codes[0]).any():
             whitener = model.whitener
             if model.scale is None:
-                whitener = settings.first_whitener(pool, settings.near_pairs(pool, pool_codes, anchors))
+                whitener = settings.scaling.first_whitener(pool, settings.scaling.near_pairs(pool, pool_codes, anchors))
             inside = whitened(pool, whitener)
-            mined = settings.mine(settings.mining_rows(inside), pool_codes, anchors, model.space)
+            mined = settings.mining.mine(settings.mining.rows(inside), pool_codes, anchors, model.space)
             self.freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = settings.averages(given=False, passes=1)
             weight = None if confidence is None else settings.semi.weights(triplets, confidence)
             stream = Stream(inside, triplets, model.places(pool, pool_codes), model.space.factor, weight)
-            tally = self._pass(stream, averaging, pool_codes, quiet=settings.quiet(mined, pool_codes, anchors))
+            tally = self._pass(stream, averaging, pool_codes, quiet=settings.mining.quiet(mined, pool_codes, anchors))
         learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
-
-    def _with_unlabeled(self, pool: Rows, codes: Array, free: Rows) -> tuple[Rows, Array, Array | None]:
-        """Rows without labels in a stream: those labeled with confidence join the pool, for this call only."""
-        model, settings = self.model, self.settings
-        semi, known, rows = settings.semi, len(codes), stacked([pool, free])
-        if semi.neighbors:
-            self._learn_neighbors(whitened(rows, model.whitener), np.arange(known, rows.shape[0]))
-        if not semi.labels:
-            return pool, codes, None
-        codes = np.concatenate([codes, np.full(rows.shape[0] - known, FREE, np.int32)])
-        codes, confidence = semi.accept(model.readout(settings), rows, codes, model.places(rows, codes), model.rng)
-        kept = np.flatnonzero(codes >= 0)
-        return rows[kept], codes[kept], confidence[kept]
 
 
 def _labeled_rows(X: Rows, codes: Array) -> tuple[Rows, Array]:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._rows import evenly_spaced
 from .._typing import Array
-from . import guard
+from .guard import scores
 
 # Rows that judge, evenly spaced, and rows among which they find neighbors.
 MAX_JUDGES, MAX_ROWS = 300, 500
@@ -33,15 +34,15 @@ def units_of(X: Array) -> Array | None:
 def better_units(X: Array, codes: Array, whitener: Callable[[Array, Array], Array | None]) -> Array | None:
     """(d,) what to divide features by, or None: as they are. `whitener` makes W from rows and their class codes."""
     known = np.flatnonzero(codes >= 0)
-    chosen = guard.evenly(known, MAX_ROWS)
+    chosen = evenly_spaced(known, MAX_ROWS)
     rows, codes = np.asarray(X[chosen], np.float64), codes[chosen]
     units = units_of(rows)
     if units is None or len(np.unique(codes)) < 2:
         return None
-    judges = guard.evenly(np.arange(len(chosen)), MAX_JUDGES)
+    judges = evenly_spaced(np.arange(len(chosen)), MAX_JUDGES)
     as_given, divided = (_start_values(each, codes, judges, whitener) for each in (rows, rows / units))
-    scores = guard.scores(np.stack([as_given, as_given, divided]), codes, codes[judges], START, is_distance=True)
-    return units if scores[1].mean() > scores[0].mean() else None
+    found = scores(np.stack([as_given, as_given, divided]), codes, codes[judges], START, is_distance=True)
+    return units if found[1].mean() > found[0].mean() else None
 
 
 def _start_values(rows: Array, codes: Array, judges: Array, whitener: Callable[[Array, Array], Array | None]) -> Array:

@@ -6,14 +6,13 @@ Ledoit and Wolf (2004), so that few differences give W near a multiple of the id
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from .._rows import squared_norms
+from .._rows import evenly_spaced, squared_norms
 from .._typing import Array, Rows
 
 # Up to this many features a d x d whitener is made unless another form is asked for.
@@ -35,8 +34,7 @@ def whitener_of(form: str, X: Rows, pairs: Array, units: Array | None = None) ->
     """
     if form == "scalar" or not len(pairs):
         return None
-    keys = np.unique(pairs[:, 0] * X.shape[0] + pairs[:, 1])
-    keys = keys[np.linspace(0, len(keys) - 1, min(len(keys), MAX_DIFFERENCES)).astype(np.intp)]
+    keys = evenly_spaced(np.unique(pairs[:, 0] * X.shape[0] + pairs[:, 1]), MAX_DIFFERENCES)
     pairs = np.stack(np.divmod(keys, X.shape[0]), axis=1)
     whitener = full_whitener if form == "full" else diagonal_whitener
     found = whitener(_differences(X, pairs), len(pairs), X.shape[1])
@@ -96,14 +94,3 @@ def _powers(values: Array) -> Array:
     """values^(-POWER / 2), their product 1."""
     values = np.maximum(values, FLOOR * values.max())
     return np.exp(-0.5 * POWER * (np.log(values) - np.log(values).mean()))
-
-
-def on_whitened(space: Any, whitener: Array | None) -> Any:
-    """A representation whose start, if it is a matrix A in the units of X, is W^-1 A W^-T: as whitened rows see it."""
-    start = None if whitener is None else space.start(len(whitener), np.dtype(float))
-    if start is None or whitener is None:
-        return space
-    if whitener.ndim == 1:
-        return replace(space, init=start / whitener[:, None] / whitener)
-    inverse = np.linalg.inv(whitener)
-    return replace(space, init=inverse @ start @ inverse.T)

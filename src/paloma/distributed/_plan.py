@@ -10,10 +10,10 @@ from zlib import crc32
 import numpy as np
 import scipy.sparse as sp
 
-from .._core.locality import FREE, Labels
+from .._core.locality import FREE, Labels, labeled
 from .._rows import stacked
-from .._training.mining import Near
 from .._training.partitions import Found, Partition, meet, total_of
+from .._training.parts import Near
 from .._training.reservoir import Reservoir
 from .._typing import Array
 from ..estimators import settings_of
@@ -39,7 +39,7 @@ def describe(learner: Any, pair: Any, number: int) -> About:
     """Check a shard and count what is in it."""
     learner = _fresh(learner)
     rows = read(learner, pair, number)
-    known = settings_of(learner).labeled(rows.y)
+    known = labeled(rows.y, settings_of(learner).unlabeled)
     classes, counts = np.unique(known, return_counts=True)
     names = getattr(learner, "feature_names_in_", None)
     kept = rows.X if len(known) == len(rows.y) else rows.X[rows.y != learner.unlabeled]
@@ -121,7 +121,7 @@ class Plan:
     @classmethod
     def of(cls, learner: Any, near: Near, pool: Any, summary: Any = None, **lent: Any) -> "Plan":
         mined = near.mined()
-        scale = bound(learner).scale_of(pool, mined.triplets)
+        scale = bound(learner).scaling.scale(pool, mined.triplets)
         tables = Near(*(a.astype(np.int32) for a in (near.anchors, near.targets, near.impostors)))
         return cls(tables, scale, len(mined.triplets), summary or mined.summary(), **lent)
 
@@ -144,8 +144,8 @@ def plan_within(learner: Any, pair: Any, job: Job) -> Plan:
     if len(np.unique(codes[known])) < 2:
         nobody = np.full((len(known), 1), -1)
         return Plan.of(learner, Near(known, nobody, nobody), rows.X)
-    settings = bound(learner)
-    return Plan.of(learner, settings.near(settings.mining_rows(rows.X), codes), rows.X)
+    mining = bound(learner).mining
+    return Plan.of(learner, mining.near(mining.rows(rows.X), codes), rows.X)
 
 
 def partition(learner: Any, pair: Any, job: Job) -> Partition:
@@ -153,7 +153,7 @@ def partition(learner: Any, pair: Any, job: Job) -> Partition:
     rows, codes = rows_of(learner, pair, job)
     known = np.flatnonzero(codes != FREE)
     X = rows.X if len(known) == len(codes) else rows.X[known]
-    return Partition(bound(learner).mining_rows(X), codes[known], job.first + known)
+    return Partition(bound(learner).mining.rows(X), codes[known], job.first + known)
 
 
 def look(learner: Any, found: Found | None, own: Any, jobs: tuple[Job, Job], other: Any, center: Any) -> Found:
@@ -182,7 +182,7 @@ class Wanted:
 def want(learner: Any, pair: Any, job: Job, found: Found, slack: float) -> Wanted:
     """Who the neighbors of a shard's rows are, once all shards were looked at."""
     mine = partition(learner, pair, job)
-    near = found.near(mine.numbers, slack, settings_of(learner).least_impostors)
+    near = found.near(mine.numbers, slack, settings_of(learner).mining.least)
     usable = ~((near.targets < 0).all(axis=1) | (near.impostors < 0).all(axis=1))
     named = np.unique(np.concatenate([near.targets[usable].ravel(), near.impostors[usable].ravel()]))
     here = (named >= job.first) & (named < job.first + pair[0].shape[0])

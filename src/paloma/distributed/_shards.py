@@ -162,7 +162,7 @@ class Rows:
 
     def codes(self, learner: Any, labels: Any, held: Array) -> Array:
         """Class codes; rows without a label, and those held out, are FREE and take no part."""
-        codes = settings_of(learner).codes(labels, self.y) if len(self.y) else np.empty(0, np.int32)
+        codes = labels.codes(self.y, settings_of(learner).unlabeled) if len(self.y) else np.empty(0, np.int32)
         codes[held] = FREE
         return codes
 

@@ -21,11 +21,6 @@ R = TypeVar("R")
 ASKING = frozenset({"transform", "predict", "predict_proba"})
 
 
-def device_of(learner: Any) -> Any:
-    """The device that a learner asks for: its parameter; None: that of the tensors it learned from, if it was a GPU."""
-    return learner.device if learner.device is not None else vars(learner).get("_followed")
-
-
 def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """Give a method NumPy arrays for those of other libraries, and its caller the latter for the former.
 

@@ -11,7 +11,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self, cast
 
@@ -25,14 +25,12 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
-from .._core.space import Kept
 from .._reading import Reader
 from .._threads import jobs
 from .._training.input import checked
 from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
-from .._training.whitening import on_whitened
 from .._typing import Array
 from ._alone import alone, lock_of
 from ._following import converted, following
@@ -241,7 +239,7 @@ class Learner(BaseEstimator):
         reader, settings = self._reader(), self._settings()
         rows = reader.rows(X)
         labels = check.check_labels(self, y, rows.shape[0])
-        codes = settings.codes(reader.labels, labels)
+        codes = reader.labels.codes(labels, settings.unlabeled)
         places, rng = reader.candidates(rows, labels), np.random.default_rng(0)
         filled, _ = settings.semi.accept(reader.metric, rows, codes, places, rng)
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
@@ -289,10 +287,7 @@ class Learner(BaseEstimator):
             self.device, self._followed = device, None
             settings = self._settings()
             if self.__sklearn_is_fitted__():
-                bound, old = self._bound(settings), self._model
-                kept = Kept(int(self.n_features_in_), old.space.dtype, old.scale)
-                space = on_whitened(bound.space, old.whitener).restore(bound.choice, old.space.saved(), kept)
-                self._model = replace(old, space=space, metric=None, balance=None)
+                self._model = self._model.moved(self._bound(settings), int(self.n_features_in_))
                 self._begun = self._structure()
         return self
 

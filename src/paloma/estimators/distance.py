@@ -85,8 +85,9 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return reader.metric.transform(reader.rows(X))
 
     def get_metric(self) -> Callable[..., float]:
-        """f(u, v, squared=False) under the shared part; picklable."""
-        return SharedMetric(self._reader().metric.components())
+        """f(u, v, squared=False) under the shared part; picklable. One weight per feature is held as such."""
+        metric = self._reader().metric
+        return SharedMetric(metric.roots() if isinstance(metric, DiagonalMetric) else metric.components())
 
     @property
     @alone
@@ -213,10 +214,6 @@ class DiagonalODML(DistanceLearner):
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
         return cast(DiagonalMetric, self._reader().metric).diagonal(SHARED).copy()
-
-    def get_metric(self) -> Callable[..., float]:
-        """f(u, v, squared=False) under the shared part, for any number of features; picklable."""
-        return SharedMetric(np.sqrt(np.maximum(self.feature_weights_, 0.0)))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

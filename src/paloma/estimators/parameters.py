@@ -16,9 +16,11 @@ from .._device import resolved
 from .._spaces.dense import Dense
 from .._spaces.device import OnDevice
 from .._spaces.projected import Projected
+from .._training.guard import Guard
+from .._training.mining import Miner
+from .._training.scaling import Scaler
 from .._training.semi import Semi
 from .._training.settings import Settings
-from ._following import device_of
 
 
 def parse(learner: Any, measure: Measure, locality: Locality, space: Representation) -> Settings:
@@ -47,19 +49,23 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
     if learner.remine:
         space.refuse(who, "remine")
     space.refuse(who, f"scale={learner.scale!r}", *(("guard",) if learner.guard is True else ()))
+    choice = space.adapted(who, choice)
     # Rows without labels teach nothing if rows are kernel values: their neighbors are unknown to mining.
     semi = Semi.parse("none" if space.pairwise else learner.semi, learner.semi_params)
+    least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
+    sizes = learner.n_targets, learner.n_impostors, learner.impostor_margin, least
+    mining = Miner(space, learner.scale is not None, *sizes)
     return Settings(
-        who=who, choice=space.adapted(who, choice), space=space, averaging=learner.average, regions=regions,
-        soft_regions=soft, semi=semi, guard=_guarded(learner, space),
-        least_impostors=check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets),
+        who=who, choice=choice, space=space, mining=mining, scaling=Scaler(who, learner.scale, choice, mining),
+        guard=Guard() if _guarded(learner, space) else None, averaging=learner.average, regions=regions,
+        soft_regions=soft, semi=semi,
         window=learner.memory == "window" or (learner.memory == "auto" and learner.forget > 0),
         **{name: getattr(learner, name) for name in _AS_THEY_ARE},
     )  # fmt: skip
 
 
 _TAKEN = {
-    "who", "choice", "space", "guard", "averaging", "regions", "soft_regions", "semi", "least_impostors", "window",
+    "who", "choice", "space", "mining", "scaling", "guard", "averaging", "regions", "soft_regions", "semi", "window",
 }  # fmt: skip
 _AS_THEY_ARE = [field.name for field in fields(Settings) if field.name not in _TAKEN]
 
@@ -97,7 +103,9 @@ def projected(learner: Any) -> Projected:
 
 
 def _device(learner: Any) -> str | None:
-    device = resolved(check.name_of(learner), device_of(learner))
+    """The device that a learner asks for: its parameter; None: that of the tensors it learned from, if it was a GPU."""
+    wanted = learner.device if learner.device is not None else vars(learner).get("_followed")
+    device = resolved(check.name_of(learner), wanted)
     return None if device is None else str(device)
 
 

@@ -8,6 +8,7 @@ no direction moves before statements tell it from the rest.
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from .._rows import evenly_spaced
 from .._threads import alone
 from .._typing import Array
 
@@ -23,7 +24,7 @@ MAX_ROWS = 20_000
 
 def scatter_of(X: Array) -> tuple[Array, float]:
     """Covariance of rows divided by its mean eigenvalue, and that; a little is added to all directions."""
-    rows = X[np.linspace(0, len(X) - 1, min(len(X), MAX_ROWS)).astype(np.intp)].astype(np.float64)
+    rows = evenly_spaced(X, MAX_ROWS).astype(np.float64)
     rows = rows - rows.mean(axis=0)
     spread = float((rows * rows).mean())
     with alone():

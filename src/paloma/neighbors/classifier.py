@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import Labels
+from .._rows import evenly_spaced
 from .._search.voting import COUNTS, RULES, best_count, counts_of, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
@@ -266,7 +267,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         counts = counts_of(self.weights, is_distance, len(kept) - 1)
         if len(counts) == 1:
             return counts[0]
-        rows = np.linspace(0, len(kept) - 1, min(len(kept), MAX_JUDGES)).astype(np.intp)
+        rows = evenly_spaced(np.arange(len(kept)), MAX_JUDGES)
         values, ids = items.search(items.X[rows], counts[-1], own=rows)
         factors = None if kept.weights is None else kept.weights[ids]
         return best_count(self.weights, counts, values, kept.numbers[ids], kept.numbers[rows], is_distance, factors)

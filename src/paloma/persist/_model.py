@@ -8,11 +8,11 @@ from .._core.fields import Field, Part, Schema
 from .._core.locality import Labels
 from .._core.space import Counts, Kept
 from .._reading import Balance
+from .._reading.whitened import on_whitened
 from .._training.drift import Drift
 from .._training.model import Model
 from .._training.reservoir import Reservoir
 from .._training.settings import Settings
-from .._training.whitening import on_whitened
 from ..exceptions import ModelFileError
 from ._clusters import REGIONS, regions_of, regions_state
 from ._flat import Reader, Writer

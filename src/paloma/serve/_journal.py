@@ -95,13 +95,11 @@ class Journal:
         self._waiting.put(waiting)
         return waiting.done
 
-    def after(self, seq: int, *, upto: int | None = None, limit: int = -1) -> Iterator[Entry]:
+    def after(self, seq: int, *, limit: int = -1) -> Iterator[Entry]:
         """Acknowledged entries of higher numbers, in order."""
-        most = 2**62 if upto is None else upto
         with self._reading:
             found = self._reader.execute(
-                "SELECT seq, key, user, at, body, rows FROM entry WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
-                (seq, most, limit),
+                "SELECT seq, key, user, at, body, rows FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit)
             ).fetchall()
         return itertools.starmap(Entry, found)
 

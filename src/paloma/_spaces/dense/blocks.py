@@ -26,13 +26,12 @@ from ..._core.loop import Averages, Block, Unbroken
 from ..._core.stream import (
     Stream,
     aggressiveness,
+    answers,
     asked,
     candidate_codes,
     distinct_pairs,
-    gaps_of,
     is_soft,
     margins_of,
-    taus_of,
 )
 from ..._typing import Array
 from .decay import forgetting, horizon
@@ -93,28 +92,28 @@ def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
 def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop by the fused loop."""
     triplets = stream.triplets[start:stop]
-    codes, before, taus = candidate_codes(choice, stream, triplets), state.n_slots, taus_of(stream, start, stop)
-    slots = state.allocate(codes)
+    codes, before = candidate_codes(choice, stream, triplets), state.n_slots
+    slots, out = state.allocate(codes), answers(stream, start, stop)
     result = fused(
         asked(choice, stream, start, stop), Rows(stream.X, stream.X.dtype.type(stream.factor)),
         Theta(state.shared, state.stack, slots), choice.locality.kernel, choice.measure.sign, choice.step.rule,
-        Out(taus, gaps_of(stream, start, stop)), stream.scale,
+        out, stream.scale,
     )  # fmt: skip
-    state.drop_untouched(before, codes, taus)
+    state.drop_untouched(before, codes, out.tau)
     return result
 
 
 def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     """Triplets start to stop of CSR rows by the loop over non-zeros; similarities only."""
     triplets, X = stream.triplets[start:stop], stream.X
-    codes, before, taus = candidate_codes(choice, stream, triplets), state.n_slots, taus_of(stream, start, stop)
-    slots = state.allocate(codes)
+    codes, before = candidate_codes(choice, stream, triplets), state.n_slots
+    slots, out = state.allocate(codes), answers(stream, start, stop)
     result = sparse_stream(
         asked(choice, stream, start, stop), Csr(X.data, X.indices, X.indptr, stream.factor),
         Theta(state.shared, state.stack, slots), choice.locality.kernel, choice.step.rule,
-        Out(taus, gaps_of(stream, start, stop)), stream.scale,
+        out, stream.scale,
     )  # fmt: skip
-    state.drop_untouched(before, codes, taus)
+    state.drop_untouched(before, codes, out.tau)
     return result
 
 
@@ -137,7 +136,7 @@ def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start:
         asked(choice, stream, start, stop, norms=norms), sparse_values(state.shared, anchors, differences),
         (Csr(p.data, p.indices, p.indptr, stream.factor), differences), (columns.indptr, v_begin),
         choice.locality.kernel, choice.step.rule,
-        Out(taus_of(stream, start, stop), gaps_of(stream, start, stop), weight), stream.scale,
+        answers(stream, start, stop, weight), stream.scale,
     )  # fmt: skip
     sparse_move(state.shared, anchors, differences, weight)
     return result
@@ -168,7 +167,7 @@ def _exact_block(
     norms = choice.measure.norms(stream.X, triplets, stream.factor)
     block, weight, mean_weight = asked(choice, stream, start, stop), np.zeros(len(codes)), np.zeros(len(codes))
     kernel, rule = choice.locality.kernel, choice.step.rule
-    taus, gaps = taus_of(stream, start, stop), gaps_of(stream, start, stop)
+    taus, gaps, _ = answers(stream, start, stop)
     loss, updates, kept, every = 0.0, 0, _kept(averages or [], parts), np.arange(len(codes))
     for part, later in zip(parts, kept, strict=True):
         rows, places, l_rows, r_rows = every, members, left, right
@@ -230,7 +229,7 @@ def _soft_block(
     loss, updates = soft_sweep(
         asked(choice, stream, start, stop, members, norms), Pairs(left_gram, right_gram, None, values),
         lam * lam + mu * mu * shares @ shares.T, sign, choice.step.rule,
-        Out(taus_of(stream, start, stop), gaps_of(stream, start, stop), weight), stream.scale,
+        answers(stream, start, stop, weight), stream.scale,
     )  # fmt: skip
     if updates:
         state.move_shared(left, right, sign * lam * weight, scratch)
@@ -271,12 +270,8 @@ def constrained_block(choice: Choice, state: Matrices, stream: Stream, start: in
     """Triplets start to stop one by one, every step ending inside the cone (theory 3 and 6.2); distances only."""
     triplets = stream.triplets[start:stop]
     codes, before = candidate_codes(choice, stream, triplets), state.n_slots
-    slots = state.allocate(codes)
-    C, taus, gaps = (
-        aggressiveness(choice, stream, start, stop),
-        taus_of(stream, start, stop),
-        gaps_of(stream, start, stop),
-    )
+    slots, C = state.allocate(codes), aggressiveness(choice, stream, start, stop)
+    taus, gaps, _ = answers(stream, start, stop)
     norms, margins = choice.measure.norms(stream.X, triplets, stream.factor), margins_of(choice, stream, start, stop)
     total, updates = 0.0, 0
     for t, triplet in enumerate(triplets):

@@ -57,9 +57,7 @@ class DenseMetric:
         """Codes as this metric tells them apart: one code if nothing is local, UNSEEN for classes never updated."""
         if codes.ndim == 2:  # shares of regions
             return codes
-        if not self.locality.is_local or self._strength[1] == 0.0:
-            return np.full(len(codes), SHARED, np.int32)
-        return resolved(codes, self._own)
+        return resolved(codes, self._own, self.locality.is_local and self._strength[1] > 0.0)
 
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
@@ -237,8 +235,10 @@ class DenseMetric:
         return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
 
 
-def resolved(codes: Array, own: Array) -> Array:
-    """Codes with UNSEEN for classes without a matrix of their own; see `Matrices.own`."""
+def resolved(codes: Array, own: Array, is_local: bool) -> Array:
+    """Codes with UNSEEN for classes without a matrix of their own, see `Matrices.own`; SHARED if nothing is local."""
+    if not is_local:
+        return np.full(len(codes), SHARED, np.int32)
     return np.where((codes < 0) | own[np.clip(codes, 0, len(own) - 1)], codes, UNSEEN).astype(np.int32)
 
 

@@ -10,30 +10,27 @@ from .matrices import Matrices
 
 def matrices_schema(p: Any, q: Any) -> Schema:
     """(p, q) matrices, extents by name or as numbers: c are the class codes there are, s those that were updated."""
-    one, many = f"{p} {q}", f"s {p} {q}"
     return Schema(
-        Field("start", "real", one, optional=True),  # None is the identity
-        Field("shared", "real", one),
-        Field("stack", "real", many),
-        Field("slots", "i4", "n<=c", low=-1, below="s"),
-        Field("pending", "f8", "s", 0.0, 1.0),
-        Field("mean_shared", "real", one, optional=True),
-        Field("mean_stack", "real", many, optional=True),
+        Field("start", "real", f"{p} {q}", optional=True),  # None is the identity
+        *_fields(f"{p} {q}"),
         rule=_fits,
     )
 
 
 def vectors_schema(d: int) -> Schema:
     """The same for diagonals of d weights, which start at 1."""
-    return Schema(
-        Field("shared", "real", f"{d}"),
-        Field("stack", "real", f"s {d}"),
+    return Schema(*_fields(f"{d}"), rule=_each_once)
+
+
+def _fields(shape: str) -> list[Field]:
+    return [
+        Field("shared", "real", shape),
+        Field("stack", "real", f"s {shape}"),
         Field("slots", "i4", "n<=c", low=-1, below="s"),
         Field("pending", "f8", "s", 0.0, 1.0),
-        Field("mean_shared", "real", f"{d}", optional=True),
-        Field("mean_stack", "real", f"s {d}", optional=True),
-        rule=_each_once,
-    )
+        Field("mean_shared", "real", shape, optional=True),
+        Field("mean_stack", "real", f"s {shape}", optional=True),
+    ]
 
 
 def _fits(state: dict[str, Any]) -> str | None:
@@ -53,14 +50,19 @@ def _each_once(state: dict[str, Any]) -> str | None:
 
 
 def matrices_state(matrices: Matrices) -> dict[str, Any]:
-    """Plain data of matrices; room to grow is left out."""
+    """Plain data of matrices."""
     if matrices._stale:
         matrices = matrices.fork()
         matrices.symmetrize()
-    n, start = matrices.n_slots, matrices.start
+    start = matrices.start
     identity = len(start) == start.shape[1] and bool((start == np.eye(len(start), dtype=start.dtype)).all())
+    return {"start": None if identity else start, **vectors_state(matrices)}
+
+
+def vectors_state(matrices: Matrices) -> dict[str, Any]:
+    """The same without the start; room to grow is left out."""
+    n = matrices.n_slots
     return {
-        "start": None if identity else start,
         "shared": matrices.shared,
         "stack": matrices.stack[:n],
         "slots": matrices.slots,
@@ -75,8 +77,13 @@ def matrices_of(state: dict[str, Any], symmetric: bool) -> Matrices:
     shared = state["shared"]
     start = np.eye(len(shared), dtype=shared.dtype) if state["start"] is None else state["start"]
     out = Matrices(start, symmetric)
-    out.shared, out.stack, out.slots, out.pending = shared, state["stack"], state["slots"], state["pending"]
+    put_vectors(out, state)
+    return out
+
+
+def put_vectors(out: Matrices, state: dict[str, Any]) -> None:
+    """Have matrices at their start be those of a state that was checked."""
+    out.shared, out.stack, out.slots, out.pending = state["shared"], state["stack"], state["slots"], state["pending"]
     out.n_slots = len(out.stack)
     if state["mean_shared"] is not None:
         out.mean = (state["mean_shared"], state["mean_stack"])
-    return out

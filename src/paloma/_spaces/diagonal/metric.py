@@ -30,9 +30,7 @@ class DiagonalMetric:
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
-        if not self.locality.is_local:
-            return np.full(len(codes), SHARED, np.int32)
-        return resolved(codes, self._own)
+        return resolved(codes, self._own, self.locality.is_local)
 
     def diagonal(self, code: int) -> Array:
         """m of a resolved code."""
@@ -92,7 +90,11 @@ class DiagonalMetric:
 
     def transform(self, X: Array) -> Array:
         """Rows whose Euclidean distances are those of the shared part, feature by feature."""
-        return X * np.sqrt(np.maximum(self.diagonal(SHARED), 0.0))
+        return X * self.roots()
+
+    def roots(self) -> Array:
+        """The diagonal of the map of `transform`."""
+        return np.sqrt(np.maximum(self.diagonal(SHARED), 0.0))
 
     @property
     def n_components(self) -> int:
@@ -100,7 +102,7 @@ class DiagonalMetric:
 
     def components(self) -> Array:
         """The map of `transform` as a dense matrix; refused if it would not fit."""
-        return dense(np.sqrt(np.maximum(self.diagonal(SHARED), 0.0)))
+        return dense(self.roots())
 
     def matrix(self, code: int) -> Array:
         """M of a resolved code as a dense matrix; refused if it would not fit."""

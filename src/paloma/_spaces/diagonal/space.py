@@ -13,7 +13,7 @@ from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
 from ..._core.stream import Stream, Tally
 from ..._typing import Array, Rows
 from ..dense.space import scale_of
-from ..dense.state import vectors_schema
+from ..dense.state import put_vectors, vectors_schema, vectors_state
 from .metric import DiagonalMetric, dense
 from .weights import Weights, plan
 
@@ -86,15 +86,7 @@ class DiagonalSpace(Space):
         return out
 
     def saved(self) -> dict[str, Any]:
-        weights, n = self.weights, self.weights.n_slots
-        return {
-            "shared": weights.shared,
-            "stack": weights.stack[:n],
-            "slots": weights.slots,
-            "pending": weights.pending[:n],
-            "mean_shared": None if weights.mean is None else weights.mean[0],
-            "mean_stack": None if weights.mean is None else weights.mean[1][:n],
-        }
+        return vectors_state(self.weights)
 
 
 class LastIterates:
@@ -153,8 +145,5 @@ class Diagonal(Representation):
 
     def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> DiagonalSpace:
         weights = Weights(np.ones(kept.d, kept.dtype), symmetric=True)
-        weights.shared, weights.stack = state["shared"], state["stack"]
-        weights.slots, weights.pending, weights.n_slots = state["slots"], state["pending"], len(state["stack"])
-        if state["mean_shared"] is not None:
-            weights.mean = (state["mean_shared"], state["mean_stack"])
+        put_vectors(weights, state)
         return DiagonalSpace(weights, 1.0 / (kept.scale or 1.0))

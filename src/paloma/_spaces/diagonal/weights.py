@@ -5,10 +5,10 @@ from functools import partial
 import numpy as np
 
 from ..._compiled.diagonal import CLIPPED, EXACT, RAW, diagonal_stream
-from ..._compiled.groups import Out, Rows, Theta
+from ..._compiled.groups import Rows, Theta
 from ..._core.choice import Choice
 from ..._core.loop import Block
-from ..._core.stream import Stream, asked, candidate_codes, gaps_of, taus_of
+from ..._core.stream import Stream, answers, asked, candidate_codes
 from ..._typing import Array
 from ..dense.decay import horizon, scales
 from ..dense.matrices import Matrices
@@ -52,16 +52,16 @@ def plan(choice: Choice, state: Weights, stream: Stream, block: int | str) -> tu
 
 def _block(choice: Choice, state: Weights, stream: Stream, start: int, stop: int) -> tuple[float, int]:
     codes, before = candidate_codes(choice, stream, stream.triplets[start:stop]), state.n_slots
-    slots, taus, scale = state.allocate(codes), taus_of(stream, start, stop), None
+    slots, out, scale = state.allocate(codes), answers(stream, start, stop), None
     if choice.forget:
         scale = scales(choice.forget, stop - start)
         state.to_deviations(codes)
     result = diagonal_stream(
         asked(choice, stream, start, stop), Rows(stream.X, stream.X.dtype.type(stream.factor)),
         Theta(state.shared, state.stack, slots), choice.locality.kernel, choice.step.rule,
-        Out(taus, gaps_of(stream, start, stop)), scale, POLICIES.get(choice.psd.word, RAW),
+        out, scale, POLICIES.get(choice.psd.word, RAW),
     )  # fmt: skip
     if scale is not None:
         state.from_deviations(float(scale[-1]))
-    state.drop_untouched(before, codes, taus)
+    state.drop_untouched(before, codes, out.tau)
     return result

@@ -35,9 +35,7 @@ class GramMetric:
 
     def resolve(self, codes: Array) -> Array:
         """As in `DenseMetric`."""
-        if not self.locality.is_local:
-            return np.full(len(codes), SHARED, np.int32)
-        return resolved(codes, self._own)
+        return resolved(codes, self._own, self.locality.is_local)
 
     def factor(self, code: int) -> Array:
         """F of a resolved code, in the units of X."""

@@ -13,6 +13,7 @@ import numpy as np
 from ..._compiled.pairs import row_products
 from ..._compiled.scratch import Scratch
 from ..._core.locality import SHARED, Locality
+from ..._rows import evenly_spaced
 from ..._search.tiles import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
 from ..._typing import Array
 from ..dense.metric import ZERO, groups
@@ -148,7 +149,7 @@ class KernelItems:
 
     def _warn_if_zero(self) -> None:
         """No step keeps a distance under kernels above 0: tell if none of a few, of items that differ, is."""
-        spread = np.linspace(0, len(self.X) - 1, min(len(self.X), LOOKED_AT)).astype(np.int64)
+        spread = evenly_spaced(np.arange(len(self.X)), LOOKED_AT)
         values = self.metric.values(self.X[spread[:-1]], self.X[spread[1:]], self.codes[spread[1:]])
         if len(values) and (values <= 0.0).all():
             warnings.warn(ZERO, RuntimeWarning, stacklevel=2)

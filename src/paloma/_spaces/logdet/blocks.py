@@ -17,12 +17,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas, lapack, qr
 
 from ..._compiled.fading import fading_sweep
-from ..._compiled.groups import Out, Spans, Theta
+from ..._compiled.groups import Spans, Theta
 from ..._compiled.logdet import logdet_sweep
 from ..._compiled.scratch import Scratch
 from ..._core.choice import Choice
 from ..._core.loop import Block
-from ..._core.stream import Stream, asked, candidate_codes, distinct_pairs, gaps_of, taus_of
+from ..._core.stream import Stream, answers, asked, candidate_codes, distinct_pairs
 from ..._typing import Array
 from ..dense.matrices import Matrices, segments_of
 
@@ -205,6 +205,6 @@ def _sweep(
     )
     loss, updates = loop(
         asked(choice, stream, start, stop, members, norms), *matrices, choice.locality.kernel,
-        choice.step.name == "pa2", Out(taus_of(stream, start, stop), gaps_of(stream, start, stop), weight),
+        choice.step.name == "pa2", answers(stream, start, stop, weight),
     )  # fmt: skip
     return loss, updates, weight

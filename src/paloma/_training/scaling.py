@@ -1,0 +1,72 @@
+"""What makes learning independent of the units of X: the whitener that rows are multiplied by, then one number."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._core.choice import Choice
+from .._threads import sharing
+from .._typing import Array, Rows
+from .mining import TILE, Miner
+from .units import better_units
+from .whitening import MAX_FULL, whitener_of
+
+
+@dataclass(frozen=True)
+class Scaler:
+    """`paloma._training.parts.Scaling`: near rows of one class are those that mining finds.
+
+    word : the parameter `scale` of the learner.
+    """
+
+    who: str
+    word: str | None
+    choice: Choice
+    mining: Miner
+
+    def on(self, mining: Miner) -> Self:
+        return replace(self, mining=mining)
+
+    def _form(self, X: Rows) -> str:
+        """The form of the scale for these rows: "full", "diagonal" or "scalar"."""
+        sparse = sp.issparse(X)
+        if self.word == "full" and sparse:
+            raise ValueError(f"{self.who}: scale='full' would fill sparse rows; use 'diagonal', 'scalar' or 'auto'.")
+        if self.word != "auto":
+            return self.word or "scalar"
+        form = self.mining.space.whitening if self.choice.measure.is_distance else "scalar"
+        return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
+
+    def whitener(self, X: Rows, pairs: Array | None, units: Array | None = None) -> Array | None:
+        """units : X is given divided by them."""
+        if pairs is None:
+            return None
+        with sharing(TILE, X.shape[1], X.shape[1]):
+            return whitener_of(self._form(X), X, pairs[:, :2], units)
+
+    def labeled_whitener(self, X: Rows, codes: Array) -> Array | None:
+        """By default, labels also judge in which units the features are taken."""
+        units = None
+        if self.word == "auto" and self._form(X) != "scalar" and not sp.issparse(X):
+            units = better_units(X, codes, lambda rows, own: self.whitener(rows, self.near_pairs(rows, own)))
+        rows = X if units is None else (X / units).astype(X.dtype, copy=False)
+        return self.whitener(rows, self.near_pairs(rows, codes), units)
+
+    def first_whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+        """By default only if the pairs are as many as features: it is not made again."""
+        few = pairs is None or (self.word == "auto" and len(np.unique(pairs[:, :2], axis=0)) < X.shape[1])
+        return None if few else self.whitener(X, pairs)
+
+    def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
+        return None if self._form(X) == "scalar" else self.mining.target_pairs(X, codes, anchors)
+
+    def scale(self, X: Rows, triplets: Array | None) -> Any:
+        space = self.mining.space
+        if self.word is None or space.pairwise:
+            space.check_magnitude(self.who, self.choice, X, 1.0)
+            return 1.0
+        if triplets is None or not len(triplets):
+            return None
+        return space.scale(self.who, self.choice, X, triplets)
