@@ -33,8 +33,8 @@ from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._typing import Array
 from ._alone import alone, lock_of
+from ._docstring import filled
 from ._following import converted, following
-from .docs import filled
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -1,8 +1,5 @@
 """The parameters that all learners share, documented once and put into each class's docstring."""
 
-from collections.abc import Mapping
-from inspect import cleandoc
-
 STEPS = """\
 step : {"pa1", "pa", "pa2", "smooth", "logistic", "ramp", "rescaled"}
         The step rule, i.e. the loss: hinge (pa1, the paper's), hard margin (pa, ignores C), squared hinge (pa2), smooth
@@ -177,11 +174,3 @@ KERNEL_COMMON = STEPS + KERNEL_MATRICES + TRIPLETS + KERNEL_ATTRIBUTES + COUNTS
 # What stands for {words} in docstrings.
 TEXTS = {"common": COMMON, "regions": REGIONS}
 KERNEL_TEXTS = {"common": KERNEL_COMMON}
-
-
-def filled(doc: str | None, texts: Mapping[str, str]) -> str:
-    """A docstring with texts instead of {words}; without indentation, as Python 3.13 and later compile docstrings."""
-    found = cleandoc(doc or "")
-    for word, text in texts.items():
-        found = found.replace(f"{{{word}}}", text.replace("\n    ", "\n"))
-    return found
