@@ -188,6 +188,30 @@ def test_whom_to_believe_is_settled_by_recent_statements(monkeypatch):
     same(search, again)
 
 
+def test_who_calls_far_items_relevant_is_not_believed():
+    """Between queries too: within each of these all items are equally far."""
+    rng = np.random.default_rng(0)
+    near = rng.random(12) < 0.5
+    distance, relevant = np.where(near, 1.0, 2.0) + 0.1 * rng.normal(size=12), np.where(near, 8.0, 2.0)
+    honest, vandal = (np.stack([np.full(12, 10.0), 10 * distance, said, said * distance], axis=1)
+                      for said in (relevant, 10 - relevant))  # fmt: skip
+
+    def judged(n, *said):
+        sums, names = np.concatenate([each[:n] for each in said]), np.repeat(["anna", "eve"][: len(said)], n)
+        return Judged().extended(np.empty((0, len(STRENGTHS))), [], sums, names.tolist())
+
+    assert judged(12, honest, vandal).distrusted() == {"eve"}
+    assert judged(2, honest, vandal).distrusted() == set()
+    assert judged(12, honest).distrusted(frozenset({"anna"})) == set()
+    honest[:, 2], honest[:, 3] = 10.0, honest[:, 1]  # everything is relevant: nothing to see
+    assert judged(12, honest).distrusted() == set()
+    mixed = np.concatenate([vandal[:6], vandal[:6]])
+    mixed[:6, 2:] = np.stack([10 - mixed[:6, 2], mixed[:6, 1] - mixed[:6, 3]], axis=1)
+    mixed[0] = vandal[0]
+    doubtful = judged(12, mixed)
+    assert (doubtful.distrusted(), doubtful.distrusted(frozenset({"anna"}))) == (set(), {"anna"})
+
+
 def test_strength_follows_the_evidence():
     rng = np.random.default_rng(0)
     base = rng.uniform(0.5, 0.9, size=(80, 1))
