@@ -15,6 +15,7 @@ from paloma.feedback._guard import STRENGTHS
 from paloma.feedback._metrics import Metrics
 from paloma.feedback._model import PAGE
 from twins import neighbors as twin
+from twins import stacked
 
 
 def test_metrics_are_those_of_learning_one_triplet_after_the_other():
@@ -55,6 +56,23 @@ def test_metrics_are_those_of_learning_one_triplet_after_the_other():
         assert np.allclose(metrics.own[name], matrix, atol=2e-5)
         values, vectors = np.linalg.eigh(lam * U + mu * matrix)
         assert np.allclose(metrics.inside(name, lam), (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("user", ["anna", ""])
+def test_one_statement_is_learned_as_its_triplets_one_by_one(user):
+    rng, d = np.random.default_rng(4), 6
+    locality = Locality.per_class(0.4)
+    choice = Choice(DISTANCE, locality, Step.parse("pa1", None), Psd("end"), 2.0, 0.2)
+    gaps = (rng.normal(size=(9, d)) / 2).astype(np.float32)
+    sides, weight = np.array([(a, b) for a in range(4) for b in range(4, 9)]), rng.uniform(0.1, 1.0, 20)
+    found = Metrics.start(d).told(choice, np.eye(d, dtype=np.float32), gaps, sides, weight, user)
+    rows, triplets = np.concatenate([np.zeros((1, d)), gaps]), np.insert(sides + 1, 0, 0, axis=1)
+    classes = np.full((20, 2), 0 if user else -1)
+    U, L, taus, *_ = stacked.run("distance", rows, triplets, classes, 0.4, 0.6, 2.0, margin=0.2, weights=weight)
+    assert np.count_nonzero(taus) > 3
+    assert np.allclose(found.shared, U, atol=1e-5)
+    assert list(found.own) == ([user] if user else [])
+    assert not user or np.allclose(found.own[user], L[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("d", [5, 70])

@@ -221,7 +221,7 @@ def test_ctrl_c_while_learning_takes_effect_when_the_rows_are_learned(name, forg
 def test_ctrl_c_before_the_first_step_changes_nothing(name, monkeypatch):
     model = getattr(paloma, name)(random_state=0).fit(X[:30], Y[:30])
     before = copy.deepcopy(model)
-    interrupted(monkeypatch, model, (type(model._settings()), "mine"), X[30:], Y[30:])
+    interrupted(monkeypatch, model, (type(model._settings().mining), "mine"), X[30:], Y[30:])
     assert_equal(snapshot(model), snapshot(before))
     assert_equal(snapshot(model.partial_fit(X, Y)), snapshot(before.partial_fit(X, Y)))
 

@@ -40,6 +40,7 @@
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
 | dense.mirror_upper | stacked.run | test_axes (blocks of distances) |
 | dense.move_toward | reading.averaged | test_twins |
+| few.learn_few | stacked.run | test_feedback_fast (one statement) |
 | codes.coded_values | neighbors.coded_values | test_feedback_fast |
 | topk.nearest_mixed | neighbors.mixed_shares | test_guard |
 | topk.merge_tile | neighbors.local_neighbors; mining.targets_impostors | test_neighbors, test_twins; test_triplets |
