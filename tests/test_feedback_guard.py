@@ -1,0 +1,79 @@
+"""The guard of feedback: whom it believes, and how far it follows."""
+
+import numpy as np
+
+from helpers.feedback import X, precision, same, session
+from paloma.feedback import FeedbackSearch, _model
+from paloma.feedback._guard import STRENGTHS, Judged
+from paloma.feedback._model import Model
+
+
+def test_the_guard_stops_a_vandal():
+    plain = precision(FeedbackSearch(X))
+    search = session(60, invert=True)
+    assert precision(search) >= plain - 0.005
+    assert search.quality().distrusted == ("",)
+    assert "not believed: nobody in particular" in str(search.quality())
+    assert precision(session(60, invert=True, guard=False)) < plain - 0.02
+
+
+def test_a_vandal_does_not_silence_others():
+    search = session(60, user="anna")
+    session(60, user="eve", invert=True, search=search, seed=1)
+    session(8, user="anna", search=search, seed=2)
+    assert search.quality().distrusted == ("eve",)
+    assert precision(search, user="anna") > precision(FeedbackSearch(X)) + 0.02
+
+
+def test_whom_to_believe_is_settled_by_recent_statements(monkeypatch):
+    """However long the log is, as many are learned anew, and what comes of it is still a function of the log."""
+    taught, known = [], Model._taught
+    monkeypatch.setattr(_model, "RECALL", 40)
+    monkeypatch.setattr(Model, "_taught", lambda model, *args: taught.append(len(args[1])) or known(model, *args))
+    search = session(60, user="anna")
+    session(60, user="eve", invert=True, search=search, seed=1)
+    session(8, user="anna", search=search, seed=2)
+    assert search.quality().distrusted == ("eve",)
+    assert max(taught) <= 40
+    again = FeedbackSearch(X)
+    again.tell_all(search.log)
+    same(search, again)
+    search.undo(100)
+    again = FeedbackSearch(X)
+    again.tell_all(search.log)
+    same(search, again)
+
+
+def test_who_calls_far_items_relevant_is_not_believed():
+    """Between queries too: within each of these all items are equally far."""
+    rng = np.random.default_rng(0)
+    near = rng.random(12) < 0.5
+    distance, relevant = np.where(near, 1.0, 2.0) + 0.1 * rng.normal(size=12), np.where(near, 8.0, 2.0)
+    honest, vandal = (np.stack([np.full(12, 10.0), 10 * distance, said, said * distance], axis=1)
+                      for said in (relevant, 10 - relevant))  # fmt: skip
+
+    def judged(n, *said):
+        sums, names = np.concatenate([each[:n] for each in said]), np.repeat(["anna", "eve"][: len(said)], n)
+        return Judged().extended(np.empty((0, len(STRENGTHS))), [], sums, names.tolist())
+
+    assert judged(12, honest, vandal).distrusted() == {"eve"}
+    assert judged(2, honest, vandal).distrusted() == set()
+    assert judged(12, honest).distrusted(frozenset({"anna"})) == set()
+    honest[:, 2], honest[:, 3] = 10.0, honest[:, 1]  # everything is relevant: nothing to see
+    assert judged(12, honest).distrusted() == set()
+    mixed = np.concatenate([vandal[:6], vandal[:6]])
+    mixed[:6, 2:] = np.stack([10 - mixed[:6, 2], mixed[:6, 1] - mixed[:6, 3]], axis=1)
+    mixed[0] = vandal[0]
+    doubtful = judged(12, mixed)
+    assert (doubtful.distrusted(), doubtful.distrusted(frozenset({"anna"}))) == (set(), {"anna"})
+
+
+def test_strength_follows_the_evidence():
+    rng = np.random.default_rng(0)
+    base = rng.uniform(0.5, 0.9, size=(80, 1))
+    better = base + 0.05 * np.arange(len(STRENGTHS)) + 0.01 * rng.normal(size=(80, len(STRENGTHS)))
+    worse = base - 0.05 * np.maximum(np.arange(len(STRENGTHS)) - 2, 0)
+    assert Judged().extended(better, [""] * 80).strength() == 1.0
+    assert Judged().extended(worse, [""] * 80).strength() == STRENGTHS[2]
+    assert Judged().extended(base - np.arange(len(STRENGTHS)) * 0.05, [""] * 80).strength() == 0.0
+    assert Judged().strength() == 1.0
