@@ -40,5 +40,6 @@ def test_the_story(page, tmp_path):
     for command, expected in commands(page):
         result = subprocess.run(f"{command} 2>&1", **options)
         assert result.returncode == 0, result.stdout
-        assert checker.check_output(expected, result.stdout, FLAGS), f"{command}\n{result.stdout}"
+        said = re.sub(r"^paloma compiles its loops .*\n", "", result.stdout, flags=re.MULTILINE)  # the first time only
+        assert checker.check_output(expected, said, FLAGS), f"{command}\n{result.stdout}"
     assert os.times().children_user - before < 60
