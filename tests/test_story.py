@@ -24,6 +24,10 @@ def commands(page):
             yield command, expected
 
 
+# Said the first time that a machine meets a kind of data.
+COMPILING = "paloma compiles its loops for this kind of data: once, for a few seconds.\n"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="written for a POSIX shell")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_story(page, tmp_path):
@@ -40,6 +44,6 @@ def test_the_story(page, tmp_path):
     for command, expected in commands(page):
         result = subprocess.run(f"{command} 2>&1", **options)
         assert result.returncode == 0, result.stdout
-        said = re.sub(r"^paloma compiles its loops .*\n", "", result.stdout, flags=re.MULTILINE)  # the first time only
+        said = result.stdout.replace(COMPILING, "")
         assert checker.check_output(expected, said, FLAGS), f"{command}\n{result.stdout}"
     assert os.times().children_user - before < 60

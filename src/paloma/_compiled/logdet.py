@@ -103,7 +103,7 @@ def _dual_root(squared, gap, margin, rates, C):
     tau = min(0.5 * high, gap / (p * p + q * q + r * r + s * s + curve))
     for _ in range(200):
         x, y, z, w = p / (1.0 + tau * p), q / (1.0 - tau * q), r / (1.0 + tau * r), s / (1.0 - tau * s)
-        value = margin + x - y + z - w - curve * tau
+        value = gap - tau * (p * x + q * y + r * z + s * w + curve)  # g(tau), without margin - q that cancel
         if value > 0.0:
             low = tau
         else:
