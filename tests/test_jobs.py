@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 import paloma
 from paloma import _threads
-from paloma._threads import LARGE, alone, jobs, sharing
+from paloma._threads import LARGE, jobs, sharing, single
 
 
 class Library:
@@ -86,8 +86,8 @@ def test_small_products_run_on_one_thread_and_large_ones_on_all(library):
     assert library.num_threads == 4
 
 
-def test_alone_means_alone_however_large(library):
-    with alone(), sharing(LARGE):
+def test_single_means_single_however_large(library):
+    with single(), sharing(LARGE):
         assert library.num_threads == 1
     assert library.num_threads == 4
 

@@ -52,18 +52,12 @@ def sharing(*extents: int) -> Iterator[None]:
 
 
 @contextmanager
-def alone() -> Iterator[None]:
-    """Products inside the block take one thread, whatever their extents, so that no other thread changes their bits."""
-    with jobs(1), sharing(1):
-        yield
-
-
-@contextmanager
 def single() -> Iterator[None]:
-    """All products inside the block take one thread: for a process whose own threads keep the cores busy."""
-    from threadpoolctl import threadpool_limits
+    """Products take one thread, whatever their extents: so no other thread changes the bits of those in the block.
 
-    with threadpool_limits(1, "blas"):
+    As long as it lasts those of all other threads do, too: for a process whose own threads keep the cores busy.
+    """
+    with jobs(1), sharing(1):
         yield
 
 

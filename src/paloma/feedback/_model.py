@@ -21,6 +21,7 @@ from .._core.locality import Locality
 from .._core.measure import DISTANCE
 from .._core.psd import Psd
 from .._core.step import Step
+from .._rows import evenly_spaced
 from .._typing import Array
 from ._guard import STRENGTHS, Judged
 from ._metrics import Form, Metrics
@@ -302,7 +303,7 @@ def _full(n: int) -> bool:
 
 def _few(lessons: list[Lesson]) -> list[Lesson]:
     """As many as a short page has, evenly spaced."""
-    return [lessons[k] for k in np.linspace(0, len(lessons) - 1, min(len(lessons), PAGE)).astype(int)]
+    return [lessons[k] for k in evenly_spaced(np.arange(len(lessons)), PAGE)]
 
 
 def _joined(lessons: list[Lesson]) -> tuple[Array, Array, Array]:

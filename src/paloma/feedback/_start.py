@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from .._rows import evenly_spaced
-from .._threads import alone
+from .._threads import single
 from .._typing import Array
 
 # Statements that the scatter of all rows counts for.
@@ -27,7 +27,7 @@ def scatter_of(X: Array) -> tuple[Array, float]:
     rows = evenly_spaced(X, MAX_ROWS).astype(np.float64)
     rows = rows - rows.mean(axis=0)
     spread = float((rows * rows).mean())
-    with alone():
+    with single():
         scatter = rows.T @ rows
     return _unit(scatter, np.eye(len(scatter))), spread if spread > 0 else 1.0
 

@@ -12,6 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
+from .._rows import evenly_spaced
 from .._typing import Array
 
 Item = int | str
@@ -209,7 +210,7 @@ def _thinned(taught: list[Any]) -> list[Any]:
     """At most MAX_TAUGHT of them, evenly spaced."""
     if len(taught) <= MAX_TAUGHT:
         return taught
-    return [taught[k] for k in np.linspace(0, len(taught) - 1, MAX_TAUGHT).astype(int)]
+    return [taught[k] for k in evenly_spaced(np.arange(len(taught)), MAX_TAUGHT)]
 
 
 def _numbers(taught: list[Any], width: int) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .. import _validation as check
-from .._threads import alone, sharing
+from .._threads import sharing, single
 from .._typing import Array
 from ._explain import Explanation, explained
 from ._guard import LEAST, STRENGTHS
@@ -158,7 +158,7 @@ class FeedbackSearch:
             raise ValueError("FeedbackSearch: the state is of another log, or of items of another width.")
         for each in said:
             self._rows.check(each)
-        with self._lock, alone():
+        with self._lock, single():
             fresh = self._model.after(0)
             self._model = fresh.resumed(state or fresh.base, said)
             self.prepare()
@@ -177,7 +177,7 @@ class FeedbackSearch:
         Either all of them are learned, or, if one is refused, none. prepare : see the method of that name.
         """
         said = [each if isinstance(each, Statement) else Statement.from_dict(each) for each in statements]
-        with self._lock, alone():
+        with self._lock, single():
             new: dict[Item, Statement] = {}
             for each in said:
                 known = self._known.get(each.id) or new.setdefault(each.id, each)
@@ -241,7 +241,7 @@ class FeedbackSearch:
         if statement is None and user is None and since is None and until is None:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
         named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
-        with self._lock, alone():
+        with self._lock, single():
             unknown = [id for id in named if id is not None and id not in self._known]
             if unknown:
                 raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
@@ -273,7 +273,7 @@ class FeedbackSearch:
         if k > len(self) - (own is not None):
             raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
         model = self._model
-        with alone():
+        with single():
             form = self._form(user, feedback) if metric is None else Form(None, metric)
             if self._near.few:
                 places = self._near.exact(row, k, form, form)
@@ -323,7 +323,7 @@ class FeedbackSearch:
         after : as it was after so many statements of the log; None: after all of them.
         """
         check.check_count("after", 0 if after is None else after, 0)
-        with alone():
+        with single():
             return (self._model if after is None else self._model.after(after)).metric(user)
 
     def quality(self) -> Quality:
