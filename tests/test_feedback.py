@@ -286,7 +286,9 @@ def test_preparing_may_be_left_for_later(monkeypatch):
 def test_states_are_kept_the_farther_apart_the_farther_back():
     search = FeedbackSearch(X[:, :2])
     triples = [(k % N, (k + 1) % N, (k + 2) % N) for k in range(3000)]
-    search.tell_all([Statement(id=k, query=a, relevant=[b], irrelevant=[c]) for k, (a, b, c) in enumerate(triples)])
+    said = [Statement(id=k, query=a, relevant=[b], irrelevant=[c]) for k, (a, b, c) in enumerate(triples)]
+    for k in range(0, 3000, 100):
+        search.tell_all(said[k : k + 100])
     numbers = np.array([state.n for state in search._model.kept])
     assert numbers[0] == 0
     assert numbers[-1] == 2944

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import paloma
 from helpers.feedback import N, X, same, session
 from paloma._compiled.codes import coded_values
 from paloma._core.choice import Choice
@@ -139,16 +140,20 @@ def test_products_of_coded_rows():
     assert np.allclose(coded_values(*arguments), twin.coded_values(*arguments), atol=1e-3)
 
 
-@pytest.mark.parametrize("gone", [2, 1290, 1420])
-def test_undo_beyond_the_last_renewal_with_users(gone):
-    """Long pages, learned in one call, and users of whom some speak in a page and others do not."""
-    rng, n = np.random.default_rng(4), 1450
-    said = []
+def many(n):
+    """Statements of users of whom some speak in a page and others do not."""
+    rng, said = np.random.default_rng(4), []
     for k in range(n):
         query, *others = (int(item) for item in rng.choice(N, 5, replace=False))
         user = (None, "anna", "ben", f"guest {k // 100}")[int(rng.integers(4))]
         said.append(Statement(id=k, query=query, relevant=others[:2], irrelevant=others[2:], user=user))
-    search, other = FeedbackSearch(X), FeedbackSearch(X)
+    return said
+
+
+@pytest.mark.parametrize("gone", [2, 1290, 1420])
+def test_undo_beyond_the_last_renewal_with_users(gone):
+    """Long pages, learned in one call."""
+    said, search, other = many(1450), FeedbackSearch(X), FeedbackSearch(X)
     search.tell_all(said)
     search.search(3)
     search.undo(gone)
@@ -156,8 +161,45 @@ def test_undo_beyond_the_last_renewal_with_users(gone):
         if each.id != gone:
             other.tell(each)
     same(search, other)
-    for user in ("anna", "ben", "guest 0", f"guest {(n - 1) // 100}"):
+    for user in ("anna", "ben", "guest 0", "guest 14"):
         assert np.array_equal(search.metric_matrix(user), other.metric_matrix(user))
+
+
+def test_what_was_not_judged_again_is_not_missed(tmp_path):
+    """Of a log that is heard at once only the last statements are judged; what follows, and what was, are the same."""
+    said, path = many(1450), tmp_path / "state.paloma"
+    search, other = FeedbackSearch(X), FeedbackSearch(X)
+    search.tell_all(said)
+    for each in said:
+        other.tell(each)
+    same(search, other)
+    assert len(search.curve(2000)) < len(other.curve(2000))
+    assert np.array_equal(search.curve(2000)[-100:], other.curve(2000)[-100:])
+    incomplete = [state.n for state in search._model.kept if not state.judged.complete]
+    assert incomplete
+    for n in (incomplete[0], incomplete[-1], incomplete[-1] + 5):
+        assert np.array_equal(search.metric_matrix(after=n), other.metric_matrix(after=n))
+    paloma.save(search.state, path)
+    again = FeedbackSearch(X)
+    again.resume(search.log, paloma.load(path))
+    same(again, other)
+    for gone in (incomplete[-1] + 3, 1400, 900):
+        search.undo(gone)
+        other.undo(gone)
+        same(search, other)
+
+
+def test_items_mapped_once_are_differences_mapped(monkeypatch):
+    """In a long log, to rounding; items may lie far from the origin."""
+    said, far = many(1450), X + 1e3
+    search = FeedbackSearch(far)
+    search.tell_all(said)
+    monkeypatch.setattr("paloma.feedback._model.MAPPED", 0)
+    other = FeedbackSearch(far)
+    other.tell_all(said)
+    assert not np.array_equal(search.metric_matrix(), other.metric_matrix())
+    for user in (None, "anna"):
+        assert np.allclose(search.metric_matrix(user), other.metric_matrix(user), atol=1e-4)
 
 
 def test_states_share_what_did_not_move():

@@ -15,7 +15,8 @@ STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 # A stronger metric is followed unless a weaker one is better by more than this many standard errors: a one-sided test
 # at 84 %, and the doubt is in favor of the weaker one. As clearly a speaker must be wrong to be disbelieved.
 CAUTION = 1.0
-# So many statements a speaker must have made before he can be disbelieved; the last so many that strength is judged by.
+# So many statements a speaker must have made before he can be disbelieved; of the last so many, those of speakers who
+# are believed decide on strength.
 LEAST, WINDOW = 3, 400
 DOUBT = 0.25
 
@@ -24,8 +25,8 @@ DOUBT = 0.25
 class Judged:
     """Who made the statements that were judged, "" for nobody, as numbers among `names`, and what was found.
 
-    pages : scores of statements and who made them. marks : sums over what was marked of a query, and who did:
-        how many items, their distances, how many relevant ones, the distances of these.
+    pages : scores of statements, NaN if they were not judged, and who made them. marks : sums over what was marked of a
+        query, and who did: how many items, their distances, how many relevant ones, the distances of these.
 
     Pages are never changed: that of one state belongs to all later ones too.
     """
@@ -87,15 +88,20 @@ class Judged:
         return frozenset(self.names[code] for code in suspects
                          if self.names[code] in before or total[code] > CAUTION * error[code])  # fmt: skip
 
+    @property
+    def complete(self) -> bool:
+        """Whether all statements that decide on strength were judged."""
+        return not np.isnan(self.scores[-WINDOW:]).any()
+
     def believed(self, distrusted: frozenset[str]) -> Array:
         """Recent scores of all others."""
         codes = [code for code, name in enumerate(self.names) if name in distrusted]
-        return self.scores[~np.isin(self.codes, codes)][-WINDOW:]
+        return self.scores[-WINDOW:][~np.isin(self.codes[-WINDOW:], codes)]
 
     def strength(self, distrusted: frozenset[str] = frozenset()) -> float:
-        """The largest that no smaller one is clearly better than; 1 as long as nothing is known."""
+        """The largest that no smaller one is clearly better than; 1 as long as too little is known."""
         scores = self.believed(distrusted)
-        if len(scores) < LEAST:
+        if len(scores) < LEAST or not self.complete:
             return 1.0
         chosen = 0
         for k in range(1, len(STRENGTHS)):

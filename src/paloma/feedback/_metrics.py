@@ -1,17 +1,18 @@
 """What statements taught, in single precision: U and one L per user; and a metric as the product of its factors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._compiled.few import learn_few
-from .._compiled.groups import Triplets
+from .._compiled.groups import Out, Pairs, Triplets
+from .._compiled.scratch import Scratch
+from .._compiled.sweep import distance_norms, sweep
 from .._core.choice import Choice
 from .._core.cone import project
-from .._core.loop import learn
-from .._core.stream import Stream
-from .._spaces.dense.space import DenseSpace
+from .._spaces.dense.blocks import auto_blocks
+from .._spaces.dense.matrices import Matrices, gram, segments_of
 from .._spaces.dense.state import matrices_of
 from .._typing import Array
 
@@ -33,23 +34,28 @@ class Metrics:
         """Learn triplets in one call: each asks for one mapped difference to be shorter than another.
 
         sides : (n, 2) numbers of those differences. users, sizes : who speaks, "" for nobody, of so many of them.
+
+        In exact blocks (theory 10) of whole statements; differences are distinct pairs already.
         """
         names = sorted({user for user in users if user})
         known = [name for name in names if name in self.own]
         codes = {name: code for code, name in enumerate([*known, *(name for name in names if name not in self.own)])}
         stack = np.stack([self.own[name] for name in known]) if known else self.shared[None][:0]
-        space = DenseSpace(matrices_of({
+        learned = matrices_of({
             "start": None, "shared": self.shared.copy(), "stack": stack, "slots": np.arange(len(known), dtype=np.int32),
             "pending": np.ones(len(known)), "mean_shared": None, "mean_stack": None,
-        }, symmetric=True))  # fmt: skip
-        rows = np.zeros((len(differences) + 1, differences.shape[1]), np.float32)  # all of them from the first one
-        rows[1:] = differences
-        triplets = np.zeros((len(sides), 3), np.int64)
-        np.add(sides, 1, out=triplets[:, 1:])
-        places = np.full(len(rows), -1, np.int32)
-        places[1:] = np.repeat([codes.get(user, -1) for user in users], sizes)
-        learn(choice, space, Stream(rows, triplets, places, weight=weight))
-        learned = space.matrices
+        }, symmetric=True)  # fmt: skip
+        speakers = np.repeat(np.array([codes.get(user, -1) for user in users], np.int32), sizes)
+        points = np.zeros((len(differences) + 1, differences.shape[1]), np.float32)  # all of them from the first one
+        points[1:] = differences
+        anchored = np.zeros((len(sides), 3), np.int64)
+        np.add(sides, 1, out=anchored[:, 1:])
+        margins, norms, scratch = np.full(len(sides), choice.margin), distance_norms(points, anchored, 1.0), Scratch()
+        every = Triplets(sides, margins, choice.C * weight, norms)
+        for rows, part in _blocks(sides, sizes, auto_blocks(points.shape[1], 1)[0]):
+            told = Triplets(*(each[part] for each in every))._replace(members=sides[part] - rows.start)
+            _learn_block(choice, learned, points[1:][rows], speakers[rows], told, scratch)
+        learned.symmetrize()
         moved = {name: learned.stack[learned.slot(code)] for name, code in codes.items() if learned.slot(code) >= 0}
         return Metrics(learned.shared, {**self.own, **{name: matrix.copy() for name, matrix in moved.items()}})
 
@@ -77,6 +83,33 @@ class Metrics:
         else:
             out += mu * own
         return project(out)
+
+
+def _blocks(sides: Array, sizes: Array, most: int) -> Iterator[tuple[slice, slice]]:
+    """Differences and triplets of whole statements, of at most so many differences if a statement has no more."""
+    ends, begin, first = np.cumsum(sizes), 0, 0
+    while begin < ends[-1]:
+        one, fitting = np.searchsorted(ends, [begin, begin + most], side="right")
+        end = int(ends[max(one, fitting - 1)])
+        stop = len(sides) if end == ends[-1] else first + int(np.searchsorted(sides[first:, 0], end))
+        yield slice(begin, end), slice(first, stop)
+        begin, first = end, stop
+
+
+def _learn_block(
+    choice: Choice, matrices: Matrices, rows: Array, codes: Array, triplets: Triplets, scratch: Scratch
+) -> None:
+    """One exact block: values and Gram matrix of the rows, a sweep, and one update of each matrix (theory 10)."""
+    lam, mu, segments = choice.locality.lam, choice.locality.mu, segments_of(codes)
+    values = lam * matrices.shared_values(rows, rows, scratch)
+    values += mu * matrices.local_values(rows, rows, segments, scratch)
+    products = gram(rows, scratch.take("gram", (len(rows), len(rows)), rows.dtype))
+    taken, weight = np.empty(len(triplets.C)), np.zeros(len(rows))
+    pairs = Pairs(products, products, codes, values)
+    sweep(triplets, pairs, choice.locality.kernel, 1.0, choice.step.rule, Out(taken, taken, weight), None)
+    if weight.any():
+        matrices.move_shared(rows, rows, lam * weight, scratch)
+        matrices.move_local(rows, rows, segments, mu * weight, scratch)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,8 @@ said and undone on the way, bit for bit.
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from .._core.psd import Psd
 from .._core.step import Step
 from .._rows import evenly_spaced
 from .._typing import Array
-from ._guard import STRENGTHS, Judged
+from ._guard import STRENGTHS, WINDOW, Judged
 from ._metrics import Form, Metrics
 from ._rows import Rows
 from ._start import root_of
@@ -37,6 +38,10 @@ RECALL = 4096
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
+# If many statements are heard at once, of those that can be judged only the last ones are, so many at least.
+REJUDGED = 2 * WINDOW
+# Numbers that items may have for all of them to be held as the root maps them.
+MAPPED = 1 << 23
 # Who speaks if nobody in particular does.
 NOBODY = ""
 # States that are kept at most, for undoing.
@@ -136,6 +141,22 @@ class FeedbackState:
         return cls(n, root, lam, learned, judged, strength, frozenset(map(str, state["distrusted"])))
 
 
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Statements up to the n-th. ranked, marked : those that are judged; of a long page as many as of a short one."""
+
+    n: int
+    lessons: list[Lesson]
+
+    @cached_property
+    def ranked(self) -> list[Lesson]:
+        return _few([lesson for lesson in self.lessons if len(lesson.triplets) and not lesson.implied])
+
+    @cached_property
+    def marked(self) -> list[Lesson]:
+        return _few([lesson for lesson in self.lessons if lesson.asked])
+
+
 class Model:
     """States along a log of statements: the last full page, what was learned since, and states on the way there.
 
@@ -152,7 +173,9 @@ class Model:
         self._alone = both / locality.kernel.lam2  # weight of a statement of nobody, which moves U alone
         self._choice = Choice(DISTANCE, locality, Step.parse("pa1", None), Psd("end"), STEP / both, MARGIN)
         self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
+        self._items: tuple[Array, Array] = (self.base.root, rows.whole[:0])
         self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(said, rows.number, len(rows.ids)))
+        self._sums = lru_cache(KEPT_LESSONS)(lambda lesson: _marks(lesson, rows))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
         """M of rows X, under which two random rows have the mean squared distance 1; by default as it is published."""
@@ -185,9 +208,8 @@ class Model:
         """Statements in, one after the other; those of a page that gets full are learned with it alone."""
         self.log += statements
         n, heard = len(self.log), len(self.log) - len(statements)
-        for k in range(heard + 1, n + 1):
-            if _full(k):
-                self._turn(k)
+        if any(_full(k) for k in range(heard + 1, n + 1)):
+            self._turn(self._pages(self.base.n, n))
         for k in range(max(heard, self.base.n), n):
             self._step(self._lesson(self.log[k]), k + 1)
 
@@ -215,29 +237,62 @@ class Model:
         return out._from(state.n, log)
 
     def _from(self, n: int, log: Sequence[Statement]) -> "Model":
-        """The model of a log, heard from the last state of at most n statements on."""
+        """The model of a log, heard from the last state of at most n statements on.
+
+        What a state lacks, because its last statements were not judged, must not be missed at the end of the log.
+        """
         out = copy(self)
-        out.kept = [state for state in self.kept if state.n <= n]
+        out.log, out.kept = list(log), [state for state in self.kept if state.n <= n]
+        while not out.kept[-1].judged.complete:
+            pages = out._pages(out.kept[-1].n, len(log))
+            if sum(len(page.ranked) for page in pages) >= WINDOW:
+                break
+            out.kept.pop()
         out.base = out.live = out.kept[-1]
         out.log = list(log[: out.base.n])
         out.hear(log[out.base.n :])
         return out
 
-    def _turn(self, n: int) -> None:
-        """A page is full: judge its statements, then learn them."""
-        base, page = self.base, self._lessons(self.base.n, n)
-        judged = base.judged.extended(*self._judge(base, page)) if self.guard else base.judged
-        distrusted = judged.distrusted(base.distrusted)
-        if n in RENEWALS or distrusted != base.distrusted:
-            lessons = [lesson for lesson in self._lessons(max(0, n - RECALL), n) if _name(lesson) not in distrusted]
-            root = self._root(lessons)
-            learned = self._taught(None, lessons, root, n)
-        else:
-            lessons = [lesson for lesson in page if _name(lesson) not in distrusted]
-            root, learned = base.root, self._taught(base.learned, lessons, base.root, n)
+    def _pages(self, start: int, stop: int) -> list[Page]:
+        """The pages of the log that get full after `start` statements, up to `stop`."""
+        ends = [k for k in range(start + 1, stop + 1) if _full(k)]
+        return [Page(b, self._lessons(a, b)) for a, b in pairwise([start, *ends])]
+
+    def _turn(self, pages: list[Page]) -> None:
+        """Pages are full: judge the statements of each, then learn them.
+
+        Whom to believe is settled by distances without feedback. So, if many pages are heard at once, the last ones
+        alone need to be judged, and what came before the start was last taken anew until then need not be learned.
+        """
+        beliefs = [(self.base.judged, self.base.distrusted)]
+        for page in pages:
+            beliefs.append(self._heard(page, *beliefs[-1]) if self.guard else beliefs[-1])
+        counts = np.array([len(page.ranked) for page in pages])
+        n_skipped = int(np.count_nonzero(counts.sum() - counts.cumsum() >= REJUDGED))
+        anew = [page.n in RENEWALS or beliefs[k][1] != beliefs[k + 1][1] for k, page in enumerate(pages)]
+        for k in range(max((k for k in range(n_skipped) if anew[k]), default=0), len(pages)):
+            page, (judged, distrusted) = pages[k], beliefs[k + 1]
+            if self.guard and k >= n_skipped:
+                scores, (_, codes) = self._scores(page.ranked), judged.pages[-1]
+                judged = replace(judged, pages=(*self.base.judged.pages, (scores, codes)))
+            self._learn(page, anew[k], judged, distrusted)
+
+    def _heard(self, page: Page, judged: Judged, distrusted: frozenset[str]) -> tuple[Judged, frozenset[str]]:
+        """What is known after one more page, but for its scores, and who is not believed."""
+        none = np.full((len(page.ranked), len(STRENGTHS)), np.nan)
+        sums = np.array([self._sums(lesson) for lesson in page.marked]).reshape(-1, 4)
+        judged = judged.extended(none, _names(page.ranked), sums, _names(page.marked))
+        return judged, judged.distrusted(distrusted)
+
+    def _learn(self, page: Page, anew: bool, judged: Judged, distrusted: frozenset[str]) -> None:
+        """The statements of a page, or, if the start is taken `anew`, all that are recalled, of whom to believe."""
+        base, lessons = self.base, self._lessons(max(0, page.n - RECALL), page.n) if anew else page.lessons
+        lessons = [lesson for lesson in lessons if _name(lesson) not in distrusted]
+        root = self._root(lessons) if anew else base.root
+        learned = self._taught(None if anew else base.learned, lessons, root, page.n)
         strength = judged.strength(distrusted) if self.guard else 1.0
-        self.base = self.live = FeedbackState(n, root, self.lam, learned, judged, strength, distrusted)
-        self.kept = [*_thinned(self.kept, n), self.base]
+        self.base = self.live = FeedbackState(page.n, root, self.lam, learned, judged, strength, distrusted)
+        self.kept = [*_thinned(self.kept, page.n), self.base]
 
     def _lessons(self, start: int, stop: int) -> list[Lesson]:
         return [self._lesson(said) for said in self.log[start:stop]]
@@ -257,44 +312,50 @@ class Model:
         lessons = [lesson for lesson in lessons if len(lesson.triplets)]
         if not lessons:
             return learned
-        weight = np.concatenate([self._weight(each, n) for each in lessons])
-        users, (pairs, sides, sizes) = [_name(each) for each in lessons], _joined(lessons)
-        differences = self.rows.unit_differences(pairs) @ root.astype(np.float32)
-        learned = learned or Metrics.start(len(root))
+        users, (pairs, sides, sizes) = _names(lessons), _joined(lessons)
+        weight = np.concatenate([each.triplet_weight for each in lessons])
+        weight *= np.repeat([self._unit(user, n) for user in users], [len(each.sides) for each in lessons])
+        learned, differences = learned or Metrics.start(len(root)), self._differences(pairs, root, n)
         return learned.taught(self._choice, differences, sides, weight, users, sizes)
+
+    def _differences(self, pairs: Array, root: Array, n: int) -> Array:
+        """Differences of rows X W; after many statements, which speak of the same items, each is mapped once."""
+        narrow = root.astype(np.float32)
+        if n < max(RENEWALS) or self.rows.X.size > MAPPED or pairs.min() < 0:
+            return self.rows.unit_differences(pairs) @ narrow
+        if self._items[0] is not root:
+            self._items = root, self.rows.units() @ narrow
+        items = self._items[1]
+        out = items[pairs[:, 0]]
+        out -= items[pairs[:, 1]]
+        return out
 
     def _told(self, learned: Metrics | None, lesson: Lesson, root: Array, n: int) -> Metrics | None:
         """Learn the triplets of one statement."""
         if not len(lesson.triplets):
             return learned
         learned, differences = learned or Metrics.start(len(root)), self.rows.unit_differences(lesson.pairs)
-        weight = self._weight(lesson, n)
-        return learned.told(self._choice, root.astype(np.float32), differences, lesson.sides, weight, _name(lesson))
+        user = _name(lesson)
+        weight = lesson.triplet_weight * self._unit(user, n)
+        return learned.told(self._choice, root.astype(np.float32), differences, lesson.sides, weight, user)
 
-    def _weight(self, lesson: Lesson, n: int) -> Array:
-        """Bounded weights of the triplets of one of n statements."""
-        return lesson.triplet_weight * (1.0 if lesson.user else self._alone) * (n / (n + WARM))
+    def _unit(self, user: str, n: int) -> float:
+        """What one of n statements weighs."""
+        return (1.0 if user else self._alone) * (n / (n + WARM))
 
-    def _judge(self, state: FeedbackState, page: list[Lesson]) -> tuple[Array, list[str], Array, list[str]]:
-        """What `Judged.extended` takes: a tie of a triplet is half right. Of a long page as much as of a short one."""
-        ranked = _few([lesson for lesson in page if len(lesson.triplets) and not lesson.implied])
-        marked = _few([lesson for lesson in page if lesson.asked])
-        users, speakers = [[_name(lesson) for lesson in each] for each in (ranked, marked)]
-        scores, sums = np.empty((len(users), len(STRENGTHS))), np.empty((len(speakers), 4))
-        for user in dict.fromkeys([*users, *speakers]):
-            own, heard = ([k for k, name in enumerate(names) if name == user] for names in (users, speakers))
-            pairs, sides, _ = _joined([ranked[k] for k in own])
-            marks = [pairs for k in heard for pairs in (marked[k].near, marked[k].far)]
-            values = state.values(self.rows.unit_differences(np.concatenate([pairs, *marks])), user or None)
-            owner = np.repeat(np.arange(len(own)), [len(ranked[k].sides) for k in own])
-            weight = np.concatenate([np.empty(0), *(ranked[k].triplet_weight for k in own)])
+    def _scores(self, ranked: list[Lesson]) -> Array:
+        """Share of each statement that is ranked right at each strength; a tie of a triplet is half right."""
+        users, scores = _names(ranked), np.empty((len(ranked), len(STRENGTHS)))
+        for user in dict.fromkeys(users):
+            own = [k for k, name in enumerate(users) if name == user]
+            lessons = [ranked[k] for k in own]
+            pairs, sides, _ = _joined(lessons)
+            values = self.base.values(self.rows.unit_differences(pairs), user or None)
+            owner = np.repeat(np.arange(len(own)), [len(each.sides) for each in lessons])
+            weight = np.concatenate([each.triplet_weight for each in lessons])
             right = weight[:, None] * (0.5 + 0.5 * np.sign(values[sides[:, 1]] - values[sides[:, 0]]))
             scores[own] = np.stack([np.bincount(owner, column, len(own)) for column in right.T], axis=1)
-            starts = len(pairs) + np.cumsum([0, *(len(each) for each in marks)])
-            near, far = (np.split(np.sqrt(np.maximum(values[:, 0], 0.0)), starts)[side:-1:2] for side in (1, 2))
-            for k, yes, no in zip(heard, near, far, strict=True):
-                sums[k] = len(yes) + len(no), yes.sum() + no.sum(), len(yes), yes.sum()
-        return scores, users, sums, speakers
+        return scores
 
 
 def _full(n: int) -> bool:
@@ -314,12 +375,23 @@ def _joined(lessons: list[Lesson]) -> tuple[Array, Array, Array]:
     return np.concatenate([none, *(each.pairs for each in lessons)]), sides, sizes
 
 
+def _marks(lesson: Lesson, rows: Rows) -> tuple[int, float, int, float]:
+    """What `Judged` sums over the results of a query: items, their distances, and both of relevant ones."""
+    gaps = rows.unit_differences(np.concatenate([lesson.near, lesson.far]))
+    distances, n = np.sqrt(_products(gaps, gaps)), len(lesson.near)
+    return len(gaps), float(distances.sum()), n, float(distances[:n].sum())
+
+
 def _products(left: Array, right: Array) -> Array:
     return np.einsum("ij,ij->i", left, right)
 
 
 def _name(lesson: Lesson) -> str:
     return lesson.user or NOBODY
+
+
+def _names(lessons: list[Lesson]) -> list[str]:
+    return [_name(lesson) for lesson in lessons]
 
 
 def _thinned(states: Sequence[FeedbackState], n: int) -> list[FeedbackState]:

@@ -337,14 +337,18 @@ class FeedbackSearch:
     def curve(self, n_points: int = 200) -> Array:
         """How quality went, (p, 3): judged statements, and the shares without feedback and as published.
 
-        Each point is a mean over the last RECENT judged statements; the share as published is at today's strength.
+        Each point is a mean over the last RECENT judged statements; the share as published is at today's strength. What
+        an undo, or learning a log again, had no need to judge, long ago, is left out.
         """
         state = self._model.base
         scores = state.judged.scores[:, [0, STRENGTHS.index(state.strength)]]
+        numbers = np.flatnonzero(~np.isnan(scores[:, 0]))
+        scores = scores[numbers]
         ends = np.unique(np.linspace(min(len(scores), LEAST), len(scores), n_points).astype(int))
         sums = np.concatenate([np.zeros((1, 2)), scores.cumsum(axis=0)])
         starts = np.maximum(ends - RECENT, 0)
-        return np.column_stack([ends, (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None]])
+        counts = np.concatenate([[0], numbers + 1])[ends]
+        return np.column_stack([counts, (sums[ends] - sums[starts]) / np.maximum(ends - starts, 1)[:, None]])
 
     def explain(self, query: Any, item: Item, *, user: str | None = None, n_directions: int = 5) -> Explanation:
         """Why an item is as near to the query as it is, feature by feature, and what feedback changed about it."""
