@@ -100,6 +100,10 @@ def _learn_block(
     choice: Choice, matrices: Matrices, rows: Array, codes: Array, triplets: Triplets, scratch: Scratch
 ) -> None:
     """One exact block: values and Gram matrix of the rows, a sweep, and one update of each matrix (theory 10)."""
+    order = np.argsort(codes, kind="stable")  # the matrix of a speaker takes all of his rows at once
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    rows, codes, triplets = rows[order], codes[order], triplets._replace(members=place[triplets.members])
     lam, mu, segments = choice.locality.lam, choice.locality.mu, segments_of(codes)
     values = lam * matrices.shared_values(rows, rows, scratch)
     values += mu * matrices.local_values(rows, rows, segments, scratch)
