@@ -1,6 +1,7 @@
 """The service: everything acknowledged is kept, everything else is refused."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import queue
@@ -362,5 +363,14 @@ def test_the_real_server_on_loopback(tmp_path):
         answered = connection.getresponse()
         assert b"paloma" in answered.read()
         connection.close()
+        with socket.create_connection(host.split(":"), timeout=60) as endless:  # a head of one header that goes on
+            endless.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nName: ")
+            with contextlib.suppress(ConnectionError):
+                for _ in range(64):
+                    endless.sendall(b"x" * 65_536)
+            told = b""
+            with contextlib.suppress(ConnectionError):
+                told = endless.recv(65_536)
+            assert told == b"" or told.startswith(b"HTTP/1.1 400")
         server.send_signal(signal.SIGINT)
         assert server.wait(60) in (0, 130, -2)

@@ -17,6 +17,7 @@ from ._items import Items
 
 # Seconds for which one thread may keep others from running Python: requests must not wait long for learning.
 _TURN = 0.0005
+_HEAD = 65_536  # bytes of a request before its body
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -44,7 +45,7 @@ def serve(
     ready : called with the address to open in a browser, which logs in once.
     """
     app, engine, keys = _built(folder, items, host, hosts, tokens, metrics)
-    uvicorn = optional("uvicorn", "serve")
+    uvicorn, protocol = optional("uvicorn", "serve"), _protocol()
     turn = sys.getswitchinterval()
     sys.setswitchinterval(_TURN)
     gc.collect()
@@ -53,7 +54,7 @@ def serve(
         listening = _listening(host, port)
         server = uvicorn.Server(
             uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off",
-                           proxy_headers=False, h11_max_incomplete_event_size=65536, limit_concurrency=512)
+                           proxy_headers=False, http=protocol, ws="none", limit_concurrency=512)
         )  # fmt: skip
         name = f"[{host}]" if ":" in host else host
         ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
@@ -63,6 +64,31 @@ def serve(
         gc.unfreeze()
         sys.setswitchinterval(turn)
         engine.close()
+
+
+def _protocol() -> type:
+    """HTTP as uvicorn reads it, of requests whose head has an end."""
+    usual: Any = optional("uvicorn.protocols.http.httptools_impl", "serve").HttpToolsProtocol
+
+    class Bounded(usual):
+        head: int | None = 0  # bytes of the head that is being read
+
+        def data_received(self, data: bytes) -> None:
+            if self.head is not None:
+                self.head += len(data)
+            super().data_received(data)
+            if self.head is not None and self.head > _HEAD:
+                self.send_400_response("The head of the request is too long.")
+
+        def on_headers_complete(self) -> None:
+            self.head = None
+            super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            self.head = 0
+            super().on_message_complete()
+
+    return Bounded
 
 
 def answer(folder: str | Path, path: str, items: Items | None = None) -> tuple[int, bytes]:
