@@ -320,7 +320,7 @@ def test_a_state_in_a_file_goes_on_to_the_bit(tmp_path):
 def test_a_long_log_fits_into_a_file(tmp_path):
     said = [Statement(id=k, query=k % N, relevant=[(k + 1) % N], time=float(k), user="u" * 99) for k in range(15_000)]
     search = FeedbackSearch(X[:, :2])
-    search._model.log += said  # not learned: this is about the size of the file
+    search._model.log.extend(said)  # not learned: this is about the size of the file
     paloma.save(search, tmp_path / "long.paloma")
     assert (tmp_path / "long.paloma").stat().st_size > 1 << 21
 

@@ -25,6 +25,7 @@ from .._core.step import Step
 from .._rows import evenly_spaced
 from .._typing import Array
 from ._guard import STRENGTHS, WINDOW, Judged
+from ._log import Log, unpacked
 from ._metrics import Form, Metrics
 from ._rows import Rows
 from ._start import root_of
@@ -165,7 +166,7 @@ class Model:
 
     def __init__(self, rows: Rows, lam: float, guard: bool) -> None:
         self.rows, self.lam, self.guard = rows, lam, guard
-        self.log: list[Statement] = []
+        self.log = Log()
         self.base = self.live = FeedbackState(0, np.eye(len(rows.whole)), lam)
         self.kept = [self.base]
         locality = Locality.per_class(lam)
@@ -174,7 +175,7 @@ class Model:
         self._choice = Choice(DISTANCE, locality, Step.parse("pa1", None), Psd("end"), STEP / both, MARGIN)
         self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
         self._items: tuple[Array, Array] = (self.base.root, rows.whole[:0])
-        self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(said, rows.number, len(rows.ids)))
+        self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(unpacked(said), rows.number, len(rows.ids)))
         self._sums = lru_cache(KEPT_LESSONS)(lambda lesson: _marks(lesson, rows))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
@@ -206,12 +207,18 @@ class Model:
 
     def hear(self, statements: Sequence[Statement]) -> None:
         """Statements in, one after the other; those of a page that gets full are learned with it alone."""
-        self.log += statements
-        n, heard = len(self.log), len(self.log) - len(statements)
+        heard = len(self.log)
+        self.log.extend(statements)
+        self._follow(heard)
+
+    def _follow(self, heard: int) -> None:
+        """Learn what stands in the log after so many statements."""
+        n = len(self.log)
         if any(_full(k) for k in range(heard + 1, n + 1)):
             self._turn(self._pages(self.base.n, n))
-        for k in range(max(heard, self.base.n), n):
-            self._step(self._lesson(self.log[k]), k + 1)
+        heard = max(heard, self.base.n)
+        for k, lesson in enumerate(self._lessons(heard, n), heard + 1):
+            self._step(lesson, k)
 
     def _step(self, lesson: Lesson, n: int) -> None:
         """One statement of a page that is not full."""
@@ -224,33 +231,32 @@ class Model:
     def without(self, numbers: Sequence[int]) -> "Model":
         """The model that never heard these statements: the rest is heard again from the last state before them."""
         gone = set(numbers)
-        return self._from(min(gone), [said for k, said in enumerate(self.log) if k not in gone])
+        return self._from(min(gone), self.log.only(id for k, id in enumerate(self.log.ids) if k not in gone))
 
     def after(self, n: int) -> "Model":
         """The model as it was after the first n statements."""
-        return self._from(n, self.log[:n])
+        return self._from(n, self.log.only(self.log.ids[:n]))
 
     def resumed(self, state: FeedbackState, log: Sequence[Statement]) -> "Model":
         """The model of a log whose first statements led to a state."""
         out = copy(self)
         out.kept = [self.kept[0], state]
-        return out._from(state.n, log)
+        return out._from(state.n, Log(log))
 
-    def _from(self, n: int, log: Sequence[Statement]) -> "Model":
+    def _from(self, n: int, log: Log) -> "Model":
         """The model of a log, heard from the last state of at most n statements on.
 
         What a state lacks, because its last statements were not judged, must not be missed at the end of the log.
         """
         out = copy(self)
-        out.log, out.kept = list(log), [state for state in self.kept if state.n <= n]
+        out.log, out.kept = log, [state for state in self.kept if state.n <= n]
         while not out.kept[-1].judged.complete:
             pages = out._pages(out.kept[-1].n, len(log))
             if sum(len(page.ranked) for page in pages) >= WINDOW:
                 break
             out.kept.pop()
         out.base = out.live = out.kept[-1]
-        out.log = list(log[: out.base.n])
-        out.hear(log[out.base.n :])
+        out._follow(out.base.n)
         return out
 
     def _pages(self, start: int, stop: int) -> list[Page]:
@@ -295,7 +301,7 @@ class Model:
         self.kept = [*_thinned(self.kept, page.n), self.base]
 
     def _lessons(self, start: int, stop: int) -> list[Lesson]:
-        return [self._lesson(said) for said in self.log[start:stop]]
+        return [self._lesson(said) for said in self.log.packed(start, stop)]
 
     def _root(self, lessons: list[Lesson]) -> Array:
         """The start from statistics, scaled so that random pairs have the mean squared distance 1."""

@@ -64,6 +64,7 @@ class Statement:
         user: Any = self.user
         if user is not None and not (isinstance(user, str) and user.strip()):
             raise ValueError(f"Statement: user must be a string that is not blank, or None; got {self.user!r}.")
+        put(self, "user", user and str(user))
         if self.time is not None:
             put(self, "time", _number(self.time, "time"))
         self._check()

@@ -15,6 +15,7 @@ from .._threads import sharing, single
 from .._typing import Array
 from ._explain import Explanation, explained
 from ._guard import LEAST, STRENGTHS
+from ._log import Log
 from ._metrics import Form
 from ._model import FeedbackState, Model
 from ._near import Near
@@ -107,7 +108,6 @@ class FeedbackSearch:
         names = list(range(len(rows))) if ids is None else _ids(ids, len(rows))
         self._rows = Rows(rows.copy(), names)
         self._model = Model(self._rows, self.lam, self.guard)
-        self._known: dict[Item, Statement] = {}
         self._next = 0
         self._near, self._prepared = Near(self._rows.X), self._model.base
         self._forms: tuple[FeedbackState, dict[str | None, Form]] = (self._model.live, {})
@@ -137,7 +137,28 @@ class FeedbackSearch:
         return list(self._log)
 
     @property
-    def _log(self) -> list[Statement]:
+    def said(self) -> list[Item]:
+        """Ids of the statements of `log`."""
+        return list(self._log.ids)
+
+    def statement(self, id: Item) -> Statement | None:
+        """The statement of an id, if there is one."""
+        return self._log.get(id)
+
+    def n_before(self, user: str | None) -> int:
+        """How many statements were heard before the last one of a user; all, if there is none of his.
+
+        >>> search = FeedbackSearch([[0.0], [1.0], [2.0]])
+        >>> search.mark(0, [1], [2], user="anna"), search.mark(1, [0], [2])
+        (0, 1)
+        >>> search.n_before("anna"), search.n_before("ben")
+        (0, 2)
+        """
+        log = self._log
+        return next((k for k in reversed(range(len(log))) if log[k].user == user), len(log))
+
+    @property
+    def _log(self) -> Log:
         return self._model.log
 
     @property
@@ -151,8 +172,8 @@ class FeedbackSearch:
         The result is that of hearing all of it, to the bit, if `state` is that of the same items and statements.
         """
         said = [each if isinstance(each, Statement) else Statement.from_dict(each) for each in log]
-        known = {each.id: each for each in said}
-        if len(known) < len(said):
+        names = {each.id for each in said}
+        if len(names) < len(said):
             raise ValueError("FeedbackSearch: two statements have one id.")
         if state is not None and (state.n > len(said) or state.root.shape != (self._rows.X.shape[1],) * 2):
             raise ValueError("FeedbackSearch: the state is of another log, or of items of another width.")
@@ -162,8 +183,7 @@ class FeedbackSearch:
             fresh = self._model.after(0)
             self._model = fresh.resumed(state or fresh.base, said)
             self.prepare()
-            self._known = known
-            self._next = max((each + 1 for each in known if isinstance(each, int)), default=0)
+            self._next = max((each + 1 for each in names if isinstance(each, int)), default=0)
 
     # -- saying ------------------------------------------------------------------------------------------------------
 
@@ -180,7 +200,7 @@ class FeedbackSearch:
         with self._lock, single():
             new: dict[Item, Statement] = {}
             for each in said:
-                known = self._known.get(each.id) or new.setdefault(each.id, each)
+                known = self._log.get(each.id) or new.setdefault(each.id, each)
                 if known != each:
                     raise ValueError(f"FeedbackSearch: statement {each.id!r} was said before, with other content.")
             for each in new.values():
@@ -188,7 +208,6 @@ class FeedbackSearch:
             self._model.hear(list(new.values()))
             if prepare:
                 self.prepare()
-            self._known |= new
             self._next = max([self._next, *(each + 1 for each in new if isinstance(each, int))])
             return [each.id for each in said]
 
@@ -242,17 +261,16 @@ class FeedbackSearch:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
         named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
         with self._lock, single():
-            unknown = [id for id in named if id is not None and id not in self._known]
+            unknown = [id for id in named if id is not None and self._log.get(id) is None]
             if unknown:
                 raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
-            asked = None if statement is None else set(named)
-            gone = [k for k, said in enumerate(self._log)
-                    if (asked is None or said.id in asked) and _meant(said, user, since, until)]  # fmt: skip
-            ids = [self._log[k].id for k in gone]
+            log, asked = self._log, None if statement is None else set(named)
+            gone = [k for k, id in enumerate(log.ids)
+                    if (asked is None or id in asked) and _meant(log[k], user, since, until)]  # fmt: skip
             if gone:
                 self._model = self._model.without(gone)
                 self.prepare()
-            return [self._known.pop(id).id for id in ids]
+            return [log.ids[k] for k in gone]
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -35,12 +35,11 @@ class Served:
     def __init__(self) -> None:
         self.seq = 0
         self.items = Catalog()
-        self._log: dict[int, Statement] = {}
+        self._pending: dict[int, Statement] = {}  # those that the search has not heard
         self._undone: set[int] = set()
         self._users: set[str] = set()
         self._search: FeedbackSearch | None = None
         self._noted = 0
-        self._new: list[Statement] = []
         self._lost: list[int] = []
         self._lock = threading.RLock()
         self._before: tuple[Any, Array] | None = None
@@ -57,14 +56,13 @@ class Served:
                 elif body["kind"] == "remove":
                     self.items.remove(body["ids"])
                 elif body["kind"] == "undo":
-                    for seq in self._meant(body):
-                        del self._log[seq]
+                    for said in self._meant(body):
+                        seq = int(said.id)
                         self._undone.add(seq)
-                        self._lost.append(seq)
+                        if self._pending.pop(seq, None) is None:
+                            self._lost.append(seq)
                 else:
-                    said = _said.statement(entry.seq, body, entry.user, entry.at)
-                    self._log[entry.seq] = said
-                    self._new.append(said)
+                    self._pending[entry.seq] = _said.statement(entry.seq, body, entry.user, entry.at)
                     self._users.add(entry.user)
                 self._noted = entry.seq
 
@@ -74,24 +72,26 @@ class Served:
         state : what the first statements of the log led to before, with the same items.
         """
         with self._lock:
-            search, noted, new, lost = self._search, self._noted, self._new, set(self._lost)
-            self._new, self._lost = [], []
+            search, noted, new, lost = self._search, self._noted, list(self._pending.values()), self._lost
+            self._lost = []
             fresh = self.items.n_rows > 1 and (search is None or len(search) < self.items.n_rows)
-            log = list(self._log.values()) if fresh else []
+            log = self._all() if fresh else []
             if fresh:
                 search = FeedbackSearch(self.items.rows(), self.items.ids)
         heard = len(log) - (state.n if state else 0)
         if search is not None and fresh:
             search.resume(log, state)
         elif search is not None:
-            late = {said.id for said in new}
-            if gone := [seq for seq in lost if seq not in late]:
-                heard = len(search.log)
-                search.undo(gone)
-            heard += len(search.tell_all([said for said in new if said.id not in lost], prepare=False))
+            if lost:
+                heard = len(search.said)
+                search.undo(lost)
+            heard += len(search.tell_all(new, prepare=False))
         with self._lock:
             if search is not None and fresh:
                 self.items.share(search.X)
+            if search is not None:
+                for said in new:
+                    self._pending.pop(int(said.id), None)
             self._search, self.seq = search, noted
         return heard
 
@@ -100,16 +100,24 @@ class Served:
         if self._search is not None:
             self._search.prepare()
 
-    def _meant(self, body: dict[str, Any]) -> list[int]:
-        """Numbers of the statements that an undo means."""
-        if "statement" in body and body["statement"] not in self._log:
-            return []
-        asked = [body["statement"]] if "statement" in body else list(self._log)
+    def _all(self) -> list[Statement]:
+        """What was said and not taken back."""
+        heard = [] if self._search is None else self._search.log
+        return [*(said for said in heard if int(said.id) not in self._undone), *self._pending.values()]
+
+    def _meant(self, body: dict[str, Any]) -> list[Statement]:
+        """The statements that an undo means."""
+        if "statement" in body:
+            seq = body["statement"]
+            found = self._pending.get(seq)
+            if found is None and self._search is not None and seq not in self._undone:
+                found = self._search.statement(seq)
+            return [] if found is None else [found]
         since, until = body.get("since", -np.inf), body.get("until", np.inf)
         return [
-            seq for seq in asked
-            if seq > body.get("after", 0) and since <= (self._log[seq].time or 0.0) < until
-            and body.get("of_user") in (None, self._log[seq].user or "")
+            said for said in self._all()
+            if int(said.id) > body.get("after", 0) and since <= (said.time or 0.0) < until
+            and body.get("of_user") in (None, said.user or "")
         ]  # fmt: skip
 
     @property
@@ -119,11 +127,11 @@ class Served:
         if search is None or search.state.n == 0:
             return None
         state = search.state
-        return len(search), [int(said.id) for said in search.log[: state.n]], state
+        return len(search), [int(seq) for seq in search.said[: state.n]], state
 
     def follows(self, n_items: int, seqs: Sequence[int]) -> bool:
         """Whether the log begins with these statements, about so many items."""
-        return self.items.n_rows == n_items and list(self._log)[: len(seqs)] == list(seqs)
+        return self.items.n_rows == n_items and [int(said.id) for said in self._all()[: len(seqs)]] == list(seqs)
 
     # -- checks before an entry is written -----------------------------------------------------------------------------
 
@@ -194,10 +202,8 @@ class Served:
 
     def _matrix_before(self, search: FeedbackSearch, user: str) -> Array:
         """The metric of a user without its last statement and everything after it."""
-        log = search.log
-        own = [n for n, said in enumerate(log) if (said.user or "") == user]
-        n = own[-1] if own else len(log)
-        key = (search, user, n, len(log))
+        n = search.n_before(user or None)
+        key = (search, user, n, self.seq)
         known = self._before
         if known is None or known[0] != key:
             known = self._before = key, search.metric_matrix(user or None, after=n)
@@ -233,7 +239,8 @@ class Served:
     @property
     def n_statements(self) -> int:
         """Statements that were not taken back."""
-        return len(self._log)
+        with self._lock:
+            return len(self._pending) + (0 if self._search is None else len(self._search.said) - len(self._lost))
 
     def users(self) -> list[str]:
         """Who said something."""
@@ -250,7 +257,7 @@ class Served:
             gone = self._meant(body)
             if "statement" in body and not gone:
                 raise Unknown(f"There is no statement {body['statement']} to take back.")
-            return sorted({str(id) for seq in gone for id in self._log[seq].items})
+            return sorted({str(id) for said in gone for id in said.items})
 
     def model_file(self) -> bytes:
         """The search with everything it was told, as a model file."""
