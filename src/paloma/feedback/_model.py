@@ -176,7 +176,7 @@ class Model:
         self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
         self._items: tuple[Array, Array] = (self.base.root, rows.whole[:0])
         self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(unpacked(said), rows.number, len(rows.ids)))
-        self._sums = lru_cache(KEPT_LESSONS)(lambda lesson: _marks(lesson, rows))
+        self._sums = lru_cache(KEPT_LESSONS * PAGE // LONG_PAGE)(lambda lesson: _marks(lesson, rows))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
         """M of rows X, under which two random rows have the mean squared distance 1; by default as it is published."""
