@@ -9,9 +9,11 @@ from scipy.linalg import eigh
 import paloma
 from paloma._core import cone
 from paloma._core.cone import Follower, Solved, project
-from paloma._core.locality import SHARED, Locality
+from paloma._core.locality import SHARED, UNSEEN, Locality
 from paloma._spaces.dense.matrices import Matrices
 from paloma._spaces.dense.metric import DenseMetric
+from paloma.estimators import reader_of
+from twins import neighbors
 
 D, N_CLASSES = 56, 4
 
@@ -191,3 +193,43 @@ def test_projection_by_either_side_or_all_eigenpairs(share, dtype):
         exact = (basis * np.maximum(values, 0.0)) @ basis.T
         assert np.allclose(cone.project(matrix), exact, atol=3e-6 if dtype == np.float32 else 1e-12)
         assert cone._negative(matrix) == (values < 0).sum()
+
+
+@pytest.mark.parametrize("cone", ["", "effective", "components"])
+@pytest.mark.parametrize("strength", [(1.0, 1.0), (0.6, 0.3), (0.5, 0.0)])
+@pytest.mark.parametrize("blend", [1.0, 0.3])
+@pytest.mark.parametrize("others", [(), (SHARED,), (UNSEEN, SHARED)])
+def test_one_query_finds_the_nearest_of_all_rows(cone, strength, blend, others):
+    state, locality, rng = crafted(), Locality.per_class(0.4), np.random.default_rng(7)
+    codes = rng.permutation(np.r_[np.repeat(np.arange(7), 9), np.repeat(others, 9)]).astype(np.int32)
+    rows = rng.normal(size=(len(codes), 16))
+    rows[40:] = rows[: len(codes) - 40]  # the same rows again, of this class and of others
+    metric = DenseMetric(state, locality, cone, blend, 0.7, strength)
+    for k, query in ((1, rng.normal(size=16)), (5, rows[3]), (len(codes), rng.normal(size=16))):
+        values, numbers = metric.nearest(rows - query, codes, k)
+        twin = DenseMetric(state, locality, cone, blend, 0.7, strength)
+        names = twin.resolve(codes).tolist()
+        metrics = {code: twin.matrix(code) for code in names}
+        wanted = neighbors.local_neighbors("distance", metrics, query[None], rows, names, k)
+        np.testing.assert_allclose(values, wanted[0][0], rtol=1e-10, atol=1e-12)
+        np.testing.assert_array_equal(numbers, wanted[1][0])
+
+
+@pytest.mark.parametrize("options", [{}, {"scale": None}, {"scale": "full"}, {"lam": 1.0}])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_one_query_projects_few_classes_and_finds_what_a_search_finds(options, dtype):
+    rng = np.random.default_rng(8)
+    y = np.arange(600) % 12
+    X = (2.0 * rng.normal(size=(12, 6))[y] + rng.normal(size=(600, 6))).astype(dtype)
+    learner = paloma.LODML(C=1.0, random_state=0, **options).fit(X[:300], y[:300])
+    solved = []
+    for i in range(300, 340):
+        learner.partial_fit(X[i : i + 1], y[i : i + 1])
+        reader = reader_of(learner)
+        rows, codes = reader.remembered()
+        values, numbers = reader.nearest(X[i + 1 : i + 2], rows, codes, 4)
+        solved.append(len(getattr(reader.metric, "inner", reader.metric)._matrices))
+        wanted = reader.items(rows, codes).search(X[i + 1 : i + 2], 4)
+        np.testing.assert_array_equal(numbers, wanted[1])
+        np.testing.assert_allclose(values, wanted[0], rtol=1e-10 if dtype == np.float64 else 1e-4)
+    assert np.mean(solved) < 6

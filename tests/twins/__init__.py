@@ -38,6 +38,7 @@
 | pairs.paired | kernel.value; projected.run_projected | test_axes, test_kernel; test_twins |
 | pairs.pair_distances | mining.squared_distances; projected.run_projected | test_triplets; test_twins |
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
+| dense.quadratic_forms | neighbors.local_neighbors | test_readout (one query) |
 | dense.mirror_upper | stacked.run | test_axes (blocks of distances) |
 | dense.move_toward | reading.averaged | test_twins |
 | few.learn_few | stacked.run | test_feedback_fast (one statement) |

@@ -19,6 +19,24 @@ def quadratic_rows(half, rows, diagonal):
 
 
 @compiled
+def quadratic_forms(rows, places, matrices):
+    """v^T M v of each row v, M the matrix at its place; those from the end count below zero."""
+    n, d = rows.shape
+    out, image = np.empty(n), np.empty(d, rows.dtype)
+    for r in range(n):
+        row, matrix = rows[r], matrices[places[r]]
+        image[:] = 0
+        for i in range(d):
+            for j in range(d):
+                image[j] += row[i] * matrix[i, j]
+        total = image[0] * row[0]
+        for j in range(1, d):
+            total += image[j] * row[j]
+        out[r] = total
+    return out
+
+
+@compiled
 def mirror_upper(matrix):
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile."""
     d, tile = matrix.shape[0], 32

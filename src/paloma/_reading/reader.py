@@ -136,6 +136,14 @@ class Reader:
         """Items ready to be searched."""
         return self.metric.items(rows, codes)
 
+    def nearest(self, queries: Any, rows: Any, codes: Array, k: int) -> tuple[Array, Array]:
+        """Values and numbers of the k nearest of these rows; a single query need not have all of them prepared."""
+        one = queries.shape[0] == 1 and codes.ndim == 1 and not (sp.issparse(queries) or sp.issparse(rows))
+        if one and getattr(self.metric, "bounded", False):
+            values, numbers = self.metric.nearest(rows - queries, codes, k)
+            return values[None], numbers[None]
+        return self.items(rows, codes).search(queries, k)
+
     def pairwise_scores(self, queries: Any, rows: Any, codes: Array) -> Array:
         """(n_queries, n_rows) scores."""
         return self.scores(self.measure.near(self.items(rows, codes).all_values(queries)))

@@ -55,6 +55,13 @@ class Whitened:
         mapped = self._inside(left)
         return self.inner.values(mapped, mapped if right is left else self._inside(right), codes)
 
+    @property
+    def bounded(self) -> bool:
+        return getattr(self.inner, "bounded", False)
+
+    def nearest(self, differences: Rows, codes: Array, k: int) -> tuple[Array, Array]:
+        return self.inner.nearest(self._inside(differences), codes, k)
+
     def item_side(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
         return self.inner.item_side(self._inside(X), codes)
 

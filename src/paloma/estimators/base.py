@@ -111,7 +111,8 @@ class Learner(BaseEstimator):
 
     def _learned(self) -> tuple[Settings, Model]:
         """The model, and the settings that it last learned by; those set since then do not count yet."""
-        check_is_fitted(self)
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
         kept = vars(self).get("_parsed")
         return (self._settings() if kept is None else kept[1]), self._model
 

@@ -22,5 +22,5 @@ def shares(learner: Learner, Q: Any, n_neighbors: int) -> tuple[Array, Array]:
         rows, codes = reader.remembered()
         if not len(codes):
             return labels.sorted, np.zeros((queries.shape[0], len(labels)))
-        _, ids = reader.items(rows, reader.places(rows, codes)).search(queries, min(n_neighbors, len(codes)))
+        _, ids = reader.nearest(queries, rows, reader.places(rows, codes), min(n_neighbors, len(codes)))
     return labels.sorted, vote_shares(codes[ids], labels.order)

@@ -331,6 +331,14 @@ class Matrices:
             return [(1.0, last)]
         return [(1.0 - blend, self.mean[0] if code is None else self.mean[1][slot]), (blend, last)]
 
+    def blended_each(self, codes: Array, blend: float) -> list[tuple[float, Array]]:
+        """The same of classes that have matrices of their own, as stacks."""
+        self.catch_up()
+        slots = self.slots[codes]
+        if self.mean is None or blend == 1.0:
+            return [(1.0, self.stack[slots])]
+        return [(1.0 - blend, self.mean[1][slots]), (blend, self.stack[slots])]
+
     def adopt(self, blend: float) -> None:
         """The average, moved this far toward the last iterates, takes their place."""
         if self.mean is None:

@@ -13,12 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
+from ..._compiled.dense import quadratic_forms
 from ..._core.cone import project, project_each
 from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
 from ..._threads import sharing
 from ..._typing import Array, Rows
+from ..._validation import read_only
 from .matrices import Matrices
 
 # Above this many entries a dense matrix is not built.
@@ -52,6 +54,7 @@ class DenseMetric:
         self.of_differences = state.symmetric
         self._square, self._own = factor * factor, state.own()
         self._matrices: dict[int, Array] = {}
+        self._floors: tuple[Array, Array] | None = None
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one code if nothing is local, UNSEEN for classes never updated."""
@@ -100,16 +103,15 @@ class DenseMetric:
             parts += self._local_parts(local, lambda matrix: self._projected(("M", code), matrix))
         return self._sum(*parts)
 
-    def _build_classes(self, codes: list[int]) -> Array:
+    def _build_classes(self, codes: list[int], projected: Callable[[Array], Array] = project_each) -> Array:
         """The same for classes, all at once."""
         d = self._state.start.shape
         if not codes or self._strength[1] == 0.0:
             return np.broadcast_to(self._sum(*self._common(False)), (len(codes), *d)).copy()
-        local = [self._state.blended(code, self._blend) for code in codes]
-        stacks = [(local[0][k][0], np.stack([each[k][1] for each in local])) for k in range(len(local[0]))]
+        stacks = self._state.blended_each(np.array(codes), self._blend)
         if self._cone == "components":
-            stacks = [(1.0, project_each(self._sum(*stacks)))]
-        return self._sum(*self._local_parts(stacks, project_each), *self._common(False))
+            stacks = [(1.0, projected(self._sum(*stacks)))]
+        return self._sum(*self._local_parts(stacks, projected), *self._common(False))
 
     def _local_parts(
         self, local: list[tuple[float, Array]], projected: Callable[[Array], Array]
@@ -180,6 +182,54 @@ class DenseMetric:
         mapped[order] = images[places]
         return mapped
 
+    @property
+    def bounded(self) -> bool:
+        """Whether `nearest` finds the nearest of a few rows without the matrices of all classes."""
+        return self.symmetric and len(self._state.start) <= SMALL
+
+    def nearest(self, differences: Array, codes: Array, k: int) -> tuple[Array, Array]:
+        """The k smallest values of differences, ascending, and their numbers; of equal ones the lower number is first.
+
+        A projection only adds to a matrix, P_+(M) - M is p.s.d., so values without one are bounds from below. Classes
+        are projected as long as the bound of one of their rows is among the k smallest (theory 11).
+        """
+        codes = self.resolve(codes)
+        with sharing(k, *self._state.start.shape):
+            stack, exact = self._below(codes)
+            values = quadratic_forms(read_only(differences), codes, stack)
+            rounding = len(stack[0]) ** 2 * float(np.finfo(stack.dtype).eps * np.abs(stack).max())
+            rounding *= float(np.abs(differences).max()) ** 2
+            while True:
+                near = np.flatnonzero(values <= np.partition(values, k - 1)[k - 1] + rounding)
+                new = {code for code in codes[near].tolist() if not exact[code]}
+                if not new:
+                    break
+                self._prepare(new)
+                for code in new:
+                    stack[code], exact[code] = self._matrices[code], True
+                    rows = np.flatnonzero(codes == code)
+                    values[rows] = quadratic_forms(read_only(differences[rows]), codes[rows], stack)
+        near = near[np.lexsort((near, values[near]))[:k]]
+        return values[near], near
+
+    def _below(self, codes: Array) -> tuple[Array, Array]:
+        """Matrices that are at most M of a resolved code, at its place, and whether they are M itself.
+
+        The last two places are those of SHARED and UNSEEN, which are M itself once they were asked for.
+        """
+        if self._floors is None:
+            classes = np.flatnonzero(self._own[:-1])
+            stack = np.zeros((len(self._own) + 1, *self._state.start.shape), self._state.start.dtype)
+            stack[classes] = self._build_classes(classes.tolist(), lambda matrices: matrices)
+            exact = np.full(len(stack), not self._cone)
+            exact[SHARED], exact[UNSEEN] = False, False
+            self._floors = stack, exact
+        stack, exact = self._floors
+        for code in (SHARED, UNSEEN):
+            if not exact[code] and (codes == code).any():
+                stack[code], exact[code] = self.matrix(code), True
+        return stack, exact
+
     def item_side(self, X: Array, codes: Array) -> tuple[tuple[Any, ...], Array]:
         """Factors of the items (here M_c x) whose products with `query_side` add up to q^T M_c x; and x^T M_c x."""
         if sp.issparse(X):
@@ -239,7 +289,7 @@ def resolved(codes: Array, own: Array, is_local: bool) -> Array:
     """Codes with UNSEEN for classes without a matrix of their own, see `Matrices.own`; SHARED if nothing is local."""
     if not is_local:
         return np.full(len(codes), SHARED, np.int32)
-    return np.where((codes < 0) | own[np.clip(codes, 0, len(own) - 1)], codes, UNSEEN).astype(np.int32)
+    return np.where((codes < 0) | own.take(codes, mode="clip"), codes, UNSEEN).astype(np.int32, copy=False)
 
 
 def _project(_: Hashable, matrix: Array) -> Array:
