@@ -290,5 +290,6 @@ def test_a_local_cluster_listens_on_the_loopback_interface_alone(client):
     assert len(open_ones) >= 4
     assert set(open_ones) == {"127.0.0.1"}
     assert set(client.nthreads().values()) == {1}
-    with pytest.raises(HTTPError, match="404"):  # no dashboard
+    with pytest.raises(HTTPError, match="404") as no_dashboard:
         urlopen(client.dashboard_link)
+    no_dashboard.value.close()

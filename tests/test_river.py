@@ -5,6 +5,9 @@ import pickle
 
 import numpy as np
 import pytest
+
+pytest.importorskip("river", reason="needs paloma[river]")
+
 from river import checks, datasets
 
 import paloma

@@ -127,7 +127,8 @@ class _Fit:
         checkpoint = Checkpoint(path, self._fingerprint())
         begun = checkpoint.read(start)
         report, learner = begun.report, survey.runner.place(begun.learner)
-        title = f"{check.name_of(start)}, {len(survey.shards)} shards, {start.mined_['triplets']:,} triplets"
+        shards = f"{len(survey.shards)} shard{'s' if len(survey.shards) > 1 else ''}"
+        title = f"{check.name_of(start)}, {shards}, {start.mined_['triplets']:,} triplets"
         with progress(title, rounds, verbose) as advance:
             advance(len(report))
             while len(report) < rounds and not (start.early_stopping and _worse(report)):

@@ -584,6 +584,8 @@ class Learner(BaseEstimator):
 
 
 def _differ(one: Any, two: Any) -> bool:
+    if isinstance(one, str) != isinstance(two, str):  # NumPy 2.1 cannot tell whether a number equals a string
+        return True
     return one is not two and not np.array_equal(one, two)
 
 
