@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,10 +16,16 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class Servers:
-    """`start` forks a server of a folder; at most one at a time runs."""
+    """`start` forks a server of a folder; at most one at a time runs, and all of them at one port, which is held.
+
+    A port that were free between two servers could go to somebody else's, and a client that tries again would find it.
+    """
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "helpers.servers", str(folder)]
+        self._held = socket.socket()
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # bound and not listening: a server may too
+        self._held.bind(("127.0.0.1", 0))
+        command = [sys.executable, "-m", "helpers.servers", str(folder), str(self._held.getsockname()[1])]
         one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
         path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         surroundings = {**os.environ, **one, "PYTHONPATH": path}
@@ -50,6 +57,7 @@ class Servers:
         self._parent.stdin.close()
         self._parent.wait(30)
         self._parent.stdout.close()
+        self._held.close()
 
     def _tell(self, line: str) -> None:
         print(line, file=self._parent.stdin, flush=True)
@@ -58,7 +66,7 @@ class Servers:
         return self._parent.stdout.readline().strip()
 
 
-def _forks(folder: Path) -> None:
+def _forks(folder: Path, port: int) -> None:
     """The parent: a fork for each line of a point and a count, its exit status for each "wait"."""
     from helpers.service import some_digits
     from paloma.feedback import FeedbackSearch
@@ -79,7 +87,7 @@ def _forks(folder: Path) -> None:
             os.close(reader)
             point, count = line.split()
             _die_at(point, int(count))
-            serve(folder, items, port=0, tokens={TOKEN: "admin"}, ready=partial(_tell_port, writer))
+            serve(folder, items, port=port, tokens={TOKEN: "admin"}, ready=partial(_tell_port, writer))
             os._exit(0)
         os.close(writer)
         print(child, flush=True)
@@ -130,4 +138,4 @@ def _die_at(point: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    _forks(Path(sys.argv[1]))
+    _forks(Path(sys.argv[1]), int(sys.argv[2]))
