@@ -405,7 +405,7 @@ def test_relevance_of_marks_by_their_distance():
     assert (Relevance(np.ones(3), np.ones(3, bool))(np.array([0.0, 1.0])) == 0.5).all()
 
 
-def test_a_suggestion_is_the_query_whose_marks_are_likely_to_be_mixed_most():
+def test_a_suggestion_is_far_from_what_was_asked_and_its_marks_are_likely_to_be_mixed():
     search = session(30)
     metric = search.metric_matrix()
 
@@ -418,13 +418,16 @@ def test_a_suggestion_is_the_query_whose_marks_are_likely_to_be_mixed_most():
     likely = Relevance(np.array([values(q, [item])[0] for q, item, _ in marks]), np.array([yes for *_, yes in marks]))
     free = sorted(set(range(N)) - {said.query for said in log})
 
-    def worth(query, step):
+    def mixed(query, step):
         share = likely(values(query, search.search(query, 15)[1][: 5 * step : step])).mean()
         return share * (1 - share)
 
-    step = max((1, 3), key=lambda step: np.mean([worth(query, step) for query in free]))
+    def apart(query):
+        return values(query, [said.query for said in log]).min()
+
+    step = max((1, 3), key=lambda step: np.mean([mixed(query, step) for query in free]))
     [found] = search.suggest(1, k=5, n_tried=N)
-    assert found.query == max(free, key=lambda query: worth(query, step))
+    assert found.query == max(free, key=lambda query: mixed(query, step) * apart(query))
     assert list(found.show) == search.search(found.query, 15)[1][: 5 * step : step]
 
 

@@ -11,8 +11,9 @@ from ._statement import Statement
 
 # Of the results of suggested queries each, or every third one is shown, whichever are likely to be mixed most.
 STRIDES = (1, 3)
-# Statements, the last ones, that relevance is estimated from.
-MARKED = 200
+# Statements, the last ones, that relevance is estimated from, and whose queries others should be far from; and those
+# whose queries are not asked again.
+MARKED, ASKED = 200, 10_000
 
 
 class Relevance:
@@ -46,17 +47,23 @@ def marked(log: Iterable[Statement], rows: Rows) -> tuple[Array, Array]:
     return np.array(pairs, np.intp).reshape(-1, 2), np.array(relevant, bool)
 
 
-def spread_choice(worth: Array, X: Array, metric: Array, n: int) -> list[int]:
-    """Numbers of n rows that are worth much and far from each other, one after the other."""
-    images, apart = X @ metric, np.ones(len(X))
+def spread_choice(worth: Array, X: Array, metric: Array, n: int, past: Array) -> list[int]:
+    """Numbers of n rows that are worth much and far from each other and from `past` rows, one after the other."""
+    images, apart = X @ metric, np.full(len(X), np.inf if len(past) else 1.0)
+    for row in past:
+        apart = np.minimum(apart, _gaps(images, X, row @ metric, row))
     chosen: list[int] = []
     while len(chosen) < min(n, len(X)):
         score = apart * worth
         score[chosen] = -1.0
         chosen.append(int(score.argmax()))
-        gaps = ((images - images[chosen[-1]]) * (X - X[chosen[-1]])).sum(axis=1)
-        apart = np.minimum(apart, np.maximum(gaps, 0.0))
+        apart = np.minimum(apart, _gaps(images, X, images[chosen[-1]], X[chosen[-1]]))
     return chosen
+
+
+def _gaps(images: Array, X: Array, image: Array, row: Array) -> Array:
+    """Squared distances of rows from one."""
+    return np.maximum(((images - image) * (X - row)).sum(axis=1), 0.0)
 
 
 def _log(values: Array) -> Array:

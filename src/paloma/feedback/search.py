@@ -21,7 +21,7 @@ from ._model import FeedbackState, Model
 from ._near import Near
 from ._rows import Rows
 from ._statement import Item, Statement
-from ._suggest import STRIDES, Relevance, marked, spread_choice
+from ._suggest import ASKED, STRIDES, Relevance, marked, spread_choice
 
 # Judged statements that a point of the curve is a mean of.
 RECENT = 100
@@ -381,16 +381,18 @@ class FeedbackSearch:
         """Questions whose answers teach most: n queries, each with k results to be marked.
 
         Of `n_tried` items that nobody has asked about those are taken whose answers are likely to name relevant and
-        irrelevant items alike, judged by the distances of what was marked so far, and that are far from each other. If
-        the first k results are too much alike for that, every third one of more is shown.
+        irrelevant items alike, judged by the distances of what was marked so far, and that are far from each other and
+        from the last ones that were asked about. If the first k results are too much alike for that, every third one of
+        more is shown.
         """
         check.check_count("n", n)
         check.check_count("n_tried", n_tried)
-        log, metric = self._log, self._model.metric(user)
-        asked = {said.query for said in log if not isinstance(said.query, tuple)}
+        metric, n_said = self._model.metric(user), len(self._log)
+        recent = self._log[-ASKED:]
+        asked = {said.query for said in recent if not isinstance(said.query, tuple)}
         free = np.array([place for place, item in enumerate(self._rows.ids) if item not in asked], np.intp)
-        tried = np.random.default_rng(len(log)).permutation(free)[: max(n_tried, n)]
-        pairs, relevant = marked(reversed(log), self._rows)
+        tried = np.random.default_rng(n_said).permutation(free)[: max(n_tried, n)]
+        pairs, relevant = marked(reversed(recent), self._rows)
         gaps = self._rows.take(pairs[:, 0]) - self._rows.take(pairs[:, 1])
         likely = Relevance(((gaps @ metric) * gaps).sum(axis=1), relevant)
         steps = [step for step in STRIDES if step * k < len(self)] or [1]
@@ -400,7 +402,8 @@ class FeedbackSearch:
         mixed = shares * (1.0 - shares)
         best = int(mixed.mean(axis=0).argmax()) if len(tried) else 0
         shown = [tuple(near[:: steps[best]][:k]) for _, near in found]
-        chosen = spread_choice(mixed[:, best], self._rows.take(tried), metric, n)
+        past = self._rows.take(np.unique(pairs[:, 0]))
+        chosen = spread_choice(mixed[:, best], self._rows.take(tried), metric, n, past)
         return [Suggestion(self._rows.ids[tried[each]], shown[each]) for each in chosen]
 
     # -- as plain data -----------------------------------------------------------------------------------------------
