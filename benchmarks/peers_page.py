@@ -78,7 +78,8 @@ def grid(lines: Lines, figure: str) -> str:
 def cell(lines: Lines, figure: str, base: Lines = ()) -> str:
     """Mean and standard deviation, with the number of seeds if it is not N_SEEDS; why there is none; or a dash.
 
-    Seconds are those of the seed TIMED alone, because other seeds may come from other machines.
+    Seconds are those of the seed TIMED alone, because other seeds may come from other machines; a line that was measured
+    on another machine than the rest has none.
 
     base : results of LODML on the same set, to which the difference is taken, seed by seed; bold if it is positive.
     """
@@ -88,6 +89,8 @@ def cell(lines: Lines, figure: str, base: Lines = ()) -> str:
     if not done:
         return lines[0]["outcome"].partition(":")[0] if lines else NONE
     if figure == "seconds":
+        if not done[0]["seconds"]:
+            return NONE
         fit, tuning = (float(done[0][name] or 0) for name in ("seconds", "tuning"))
         return f"{_seconds(fit)} + {_seconds(tuning)}" if tuning else _seconds(fit) if fit else "0"
     if figure == "difference":
