@@ -78,8 +78,8 @@ def grid(lines: Lines, figure: str) -> str:
 def cell(lines: Lines, figure: str, base: Lines = ()) -> str:
     """Mean and standard deviation, with the number of seeds if it is not N_SEEDS; why there is none; or a dash.
 
-    Seconds are those of the seed TIMED alone, because other seeds may come from other machines; a line that was measured
-    on another machine than the rest has none.
+    Seconds are those of the seed TIMED alone, because other seeds may come from other machines; a line that was
+    measured on another machine than the rest has none.
 
     base : results of LODML on the same set, to which the difference is taken, seed by seed; bold if it is positive.
     """
