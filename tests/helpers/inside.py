@@ -56,7 +56,7 @@ def n_means(model):
 
 def step_size(rule, gap, norm, C):
     """The compiled step size of a rule with its default constants."""
-    return compiled_steps.step_size(Step.parse(rule, None).rule, gap, norm, C)
+    return compiled_steps.step_size(*Step.parse(rule, None).rule, gap, norm, C)
 
 
 def logdet_step(squared, gap, margin, rates, C):

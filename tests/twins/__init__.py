@@ -7,7 +7,8 @@
 | steps.take | stacked.run | test_axes, test_exactness |
 | steps.step_size | steps.step_size | test_oracles, test_streams (logistic roots) |
 | steps.squared_norm | stacked.run: the norm of Psi, literally | test_axes, test_exactness (degenerate triplets) |
-| stream.stream | stacked.run | test_axes (block auto), test_exactness |
+| stream.distance_stream | stacked.run | test_axes (block auto), test_exactness |
+| stream.similarity_stream | stacked.run | test_axes (block auto), test_exactness |
 | sweep.sweep | stacked.run | test_axes (blocks), test_exactness |
 | sweep.spread | stacked.run | test_axes (blocks) |
 | sweep.correct | stacked.run | test_axes (blocks of local learners), test_exactness (two rhythms) |
@@ -44,7 +45,8 @@
 | few.learn_few | stacked.run | test_feedback_fast (one statement) |
 | codes.coded_values | neighbors.coded_values | test_feedback_fast |
 | topk.nearest_mixed | neighbors.mixed_shares | test_guard |
-| topk.merge_tile | neighbors.local_neighbors; mining.targets_impostors | test_neighbors, test_twins; test_triplets |
+| topk.merge_local | neighbors.local_neighbors | test_neighbors, test_twins |
+| topk.merge_shared | mining.targets_impostors; neighbors.local_neighbors | test_triplets; test_neighbors |
 | topk.merge_columns | mining.targets_impostors | test_triplets |
 | topk.nearest_members | mining.targets_impostors | test_triplets, test_mining_blocks (small classes) |
 

@@ -40,7 +40,7 @@ def diagonal_stream(triplets, rows, theta, kernel, rule, out, scale, policy):
         if policy == EXACT and norm > 0.0:
             step = _exact_step(t, i, j, triplets, theta, kernel, rule, squares)
         else:
-            step = step_size(rule, gap, norm, triplets.C[t])
+            step = step_size(rule.code, rule.first, rule.second, gap, norm, triplets.C[t])
         out.gaps[t], out.tau[t] = gap, step
         loss += max(gap, 0.0)
         if step == 0.0:

@@ -4,11 +4,11 @@ from typing import Any, NamedTuple
 
 
 class Rule(NamedTuple):
-    """A step rule: its code in `paloma._compiled.steps`, and its two constants."""
+    """A step rule: its code in `paloma._compiled.steps`, and its two constants; None if it has none."""
 
     code: int
-    first: float
-    second: float
+    first: float | None = None
+    second: float | None = None
 
 
 class ClassKernel(NamedTuple):

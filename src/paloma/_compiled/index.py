@@ -70,7 +70,7 @@ def index_sweep(triplets, pairs, kernel, sign, rule, hedging, budget, out):
             step = 0.0
             if taking_part[t, r]:
                 norm = squared_norm(kernel, i, j, norms[r, t, 0], norms[r, t, 1], norms[r, t, 2])
-                step = step_size(rule, margins[t] + ranks[t, r], norm, C[t])
+                step = step_size(rule.code, rule.first, rule.second, margins[t] + ranks[t, r], norm, C[t])
             tau[t, r] = step
             active = active or step != 0.0
         if active:

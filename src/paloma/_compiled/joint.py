@@ -61,7 +61,7 @@ def joint_sweep(triplets, pairs, kernel, rule, gate, out):
             if C[t] > 0.0 and gaps[t, r] >= margins[t] - gate.tie:
                 sums[r] += 1.0
             norm = squared_norm(kernel, i, j, norms[r, t, 0], norms[r, t, 1], norms[r, t, 2])
-            step = step_size(rule, gaps[t, r], norm, C[t])
+            step = step_size(rule.code, rule.first, rule.second, gaps[t, r], norm, C[t])
             tau[t, r] = step
             if step == 0.0:
                 continue
@@ -126,7 +126,7 @@ def joint_stream(triplets, points, matrices, kernel, rule, gate, full, out):
         for r in range(m):
             if C[t] > 0.0 and gaps[t, r] >= margins[t] - gate.tie:
                 sums[r] += 1.0
-            step = step_size(rule, gaps[t, r], parts[r, 0], C[t])
+            step = step_size(rule.code, rule.first, rule.second, gaps[t, r], parts[r, 0], C[t])
             tau[t, r] = step
             if step == 0.0:
                 continue

@@ -5,6 +5,8 @@ import math
 from .jit import compiled, inlined
 
 PA, PA1, PA2, SMOOTH, LOGISTIC, RAMP, RESCALED, PLAIN = range(8)
+# Rules that are fractions of the gap and the norm, or C itself: they have no constants.
+SIMPLE = (PA, PA1, PA2, PLAIN)
 
 
 @inlined
@@ -14,32 +16,34 @@ def take(rule, margin, C, norm, value, weighs):
     Takes numbers alone: arrays that pass through a function, even an inlined one, are counted at each triplet.
     """
     gap = margin + weighs * value
-    tau = step_size(rule, gap, norm, C)
+    tau = step_size(rule.code, rule.first, rule.second, gap, norm, C)
     return gap, tau, tau / weighs
 
 
 @compiled
-def step_size(rule, gap, norm, C):
-    """tau of theory 1 for gap = margin - z, squared norm N and aggressiveness C; PLAIN is a gradient step of size C."""
-    code, first, second = rule
+def step_size(code, first, second, gap, norm, C):
+    """tau of theory 1 for gap = margin - z, squared norm N and aggressiveness C; PLAIN is a gradient step of size C.
+
+    first, second : the constants of a rule; None for those without, so that the others are not compiled.
+    """
     if not norm > 0.0 or C == 0.0:
         return 0.0
+    if first is None:
+        if not gap > 0.0:
+            return 0.0
+        if code == PA1:
+            return min(C, gap / norm)
+        if code == PA:
+            return gap / norm
+        return gap / (norm + 0.5 / C) if code == PA2 else C
     if code == LOGISTIC:
         return _logistic(1.0 - gap, norm, C)
     if not gap > 0.0:
         return 0.0
-    if code == PA1:
-        return min(C, gap / norm)
-    if code == PA:
-        return gap / norm
-    if code == PA2:
-        return gap / (norm + 0.5 / C)
     if code == SMOOTH:
         return min(C, gap / (norm + first / C))
     if code == RAMP:
         return min(C, gap / norm) if gap < first else 0.0
-    if code == PLAIN:
-        return C
     return min(C * second * first * math.exp(-first * gap), gap / norm)
 
 

@@ -11,53 +11,48 @@ NO_CLASS = -(1 << 31)
 
 
 @compiled
-def merge_tile(tile, queries, others, best, ids):
+def merge_local(tile, queries, others, best, ids):
     """Merge a tile of items into each query's k smallest values alpha * score + table[q, class] + constant.
 
-    A table of one column is the same for all classes.
     others : skip items of the query's class.
     best, ids : (n_queries, k), sorted; of equal values the item of the lower number stays first.
     """
+    scores, alpha, start, item_class, constant = tile
     table, own, query_class = queries
-    for q in range(table.shape[0]):
+    k = best.shape[1]
+    for q in range(scores.shape[0]):
         skipped = query_class[q] if others else NO_CLASS
-        if table.shape[1] > 1:
-            _merge_local(tile, q, table[q], own[q], skipped, best[q], ids[q])
-        else:
-            _merge_shared(tile, q, table[q, 0], own[q], skipped, best[q], ids[q])
-
-
-@compiled
-def _merge_local(tile, q, table, own, skipped, best, ids):
-    """Merge a tile into the neighbors of one query, whose part of a value depends on the item's class."""
-    scores, alpha, start, item_class, constant = tile
-    row, worst = scores[q], best[-1]
-    for i in range(row.shape[0]):
-        c = np.uint32(item_class[i])  # an index that cannot count from the end
-        value = alpha * row[i] + table[c] + constant[i]
-        if not value < worst or start + i == own or item_class[i] == skipped:
-            continue
-        _insert(best, ids, value, start + i)
-        worst = best[-1]
-
-
-@compiled
-def _merge_shared(tile, q, norm, own, skipped, best, ids):
-    """The same if it does not: a stretch without a nearer item is passed over at once."""
-    scores, alpha, start, item_class, constant = tile
-    row, worst = scores[q], best[-1]
-    for a in range(0, row.shape[0], STRETCH):
-        stop, near = min(a + STRETCH, row.shape[0]), 0
-        for i in range(a, stop):
-            near += alpha * row[i] + norm + constant[i] < worst
-        if near == 0:
-            continue
-        for i in range(a, stop):
-            value = alpha * row[i] + norm + constant[i]
-            if not value < worst or start + i == own or item_class[i] == skipped:
+        worst = best[q, k - 1]
+        for i in range(scores.shape[1]):
+            c = np.uint32(item_class[i])  # an index that cannot count from the end
+            value = alpha * scores[q, i] + table[q, c] + constant[i]
+            if not value < worst or start + i == own[q] or item_class[i] == skipped:
                 continue
-            _insert(best, ids, value, start + i)
-            worst = best[-1]
+            _insert(best[q], ids[q], value, start + i)
+            worst = best[q, k - 1]
+
+
+@compiled
+def merge_shared(tile, queries, others, best, ids):
+    """The same for a table of one column: a stretch without a nearer item is passed over at once."""
+    scores, alpha, start, item_class, constant = tile
+    table, own, query_class = queries
+    k = best.shape[1]
+    for q in range(scores.shape[0]):
+        skipped = query_class[q] if others else NO_CLASS
+        worst, norm = best[q, k - 1], table[q, 0]
+        for a in range(0, scores.shape[1], STRETCH):
+            stop, near = min(a + STRETCH, scores.shape[1]), 0
+            for i in range(a, stop):
+                near += alpha * scores[q, i] + norm + constant[i] < worst
+            if near == 0:
+                continue
+            for i in range(a, stop):
+                value = alpha * scores[q, i] + norm + constant[i]
+                if not value < worst or start + i == own[q] or item_class[i] == skipped:
+                    continue
+                _insert(best[q], ids[q], value, start + i)
+                worst = best[q, k - 1]
 
 
 @compiled
@@ -99,19 +94,19 @@ def nearest_members(X, anchors, members, starts, sizes, out):
 
     out : (n_anchors, k), sorted; of equal distances the member that comes first stays first.
     """
-    k = out.shape[1]
+    k, d = out.shape[1], X.shape[1]
     best = np.empty(k, X.dtype)
     for r in range(anchors.shape[0]):
-        x = X[anchors[r]]
-        best[:] = np.inf
+        p = anchors[r]
+        for place in range(k):
+            best[place] = np.inf
         for place in range(starts[r], starts[r] + sizes[r]):
             i = members[place]
-            if i == anchors[r]:
+            if i == p:
                 continue
-            y = X[i]
-            total = (x[0] - y[0]) * (x[0] - y[0])
-            for s in range(1, x.shape[0]):
-                total += (x[s] - y[s]) * (x[s] - y[s])
+            total = (X[p, 0] - X[i, 0]) * (X[p, 0] - X[i, 0])
+            for s in range(1, d):
+                total += (X[p, s] - X[i, s]) * (X[p, s] - X[i, s])
             if total < best[k - 1]:
                 _insert(best, out[r], total, i)
 
@@ -129,24 +124,24 @@ def nearest_mixed(tables, points, best, ids):
     k, n = best.shape[2], tables.shape[2]
     largest, nobody, kept = np.empty(k), np.empty(k, np.int64), np.empty(n, np.int64)
     for q in range(tables.shape[1]):
-        a, b, c = tables[0, q], tables[1, q], tables[2, q]
-        largest[:] = np.inf
+        for place in range(k):
+            largest[place] = np.inf
         for i in range(n):
-            value = max(a[i], b[i], c[i])
+            value = max(max(tables[0, q, i], tables[1, q, i]), tables[2, q, i])
             if value < largest[k - 1]:
                 _insert(largest, nobody, value, i)
         bound = largest[k - 1] + 1e-12 * abs(largest[k - 1])
         n_kept = 0
         for i in range(n):
-            if min(a[i], b[i], c[i]) <= bound:
+            if tables[0, q, i] <= bound or tables[1, q, i] <= bound or tables[2, q, i] <= bound:
                 kept[n_kept] = i
                 n_kept += 1
         for p in range(points.shape[0]):
             first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
-            near, rows = best[p, q], ids[p, q]
-            near[:] = np.inf
+            for place in range(k):
+                best[p, q, place] = np.inf
             for place in range(n_kept):
                 i = kept[place]
-                value = first * a[i] + second * b[i] + third * c[i]
-                if value < near[k - 1]:
-                    _insert(near, rows, value, i)
+                value = first * tables[0, q, i] + second * tables[1, q, i] + third * tables[2, q, i]
+                if value < best[p, q, k - 1]:
+                    _insert(best[p, q], ids[p, q], value, i)

@@ -38,7 +38,9 @@ class Step:
     rule: Rule = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rule", Rule(self.code, float(self.constants[0]), float(self.constants[1])))
+        first, second = self.constants.tolist()
+        rule = Rule(self.code) if self.code in steps.SIMPLE else Rule(self.code, first, second)
+        object.__setattr__(self, "rule", rule)
 
     @classmethod
     def parse(cls, name: str, params: dict[str, Any] | None) -> "Step":

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
-from .._compiled.topk import merge_columns, merge_tile
+from .._compiled.topk import merge_columns, merge_local, merge_shared
 from .._progress import progress
 from .._typing import Array
 
@@ -91,12 +91,13 @@ def nearest(
         part = slice(a, min(a + QUERY_TILE, n_queries))
         rows = queries(part)
         table = items.table(rows).astype(np.float64, copy=False)
+        merge = merge_local if table.shape[1] > 1 else merge_shared
         factors = items.sides(rows)
         for start in range(0, items.n, size):
             stop = min(start + size, items.n)
             scores = items.tile(factors, slice(start, stop), scratch)
             tile = Tile(scores, items.alpha, start, items.classes[start:stop], items.constants[start:stop])
-            merge_tile(tile, Queries(table, own[part], query_classes[part]), others, best[part], ids[part])
+            merge(tile, Queries(table, own[part], query_classes[part]), others, best[part], ids[part])
     return best, ids
 
 
@@ -122,7 +123,7 @@ def mutual_nearest(items: Items, k: int) -> Array:
             for others in tiles[number:]:
                 scores = product_of(rows, items.rows(others), scratch)
                 (found, asking), (more, asked) = about(queries, scores), about(others, scores)
-                merge_tile(more, asking, True, best[queries], ids[queries])
+                merge_shared(more, asking, True, best[queries], ids[queries])
                 if others is not queries:
                     merge_columns(found, asked, best[others], ids[others])
             advance(len(tiles) - number)

@@ -45,7 +45,7 @@ class Drift:
     def _enter(self, codes: Array, gaps: Array, margin: float) -> None:
         n, losses = len(self.sums), np.maximum(gaps, 0.0)
         counts = np.bincount(codes, minlength=n)
-        fading = KEEP ** _until_last(codes, counts)
+        fading = (KEEP ** np.arange(counts.max(initial=0)))[_until_last(codes, counts)]
         self.sums[:, 3:5] *= (KEEP**counts)[:, None]
         for column, weight in enumerate((np.ones(len(codes)), gaps < margin, losses, fading * losses, fading)):
             self.sums[:, column] += np.bincount(codes, weight, minlength=n)
@@ -83,7 +83,8 @@ class Drift:
 
 def _until_last(codes: Array, counts: Array) -> Array:
     """For each triplet, how many of its class follow it."""
-    order = np.argsort(codes, kind="stable")
+    few = len(counts) <= 1 << 16
+    order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")  # NumPy sorts 16 bits by counting
     rank = np.empty(len(codes), np.int64)
     rank[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
     return counts[codes] - 1 - rank

@@ -17,7 +17,7 @@ from ..._compiled.scratch import Scratch
 from ..._compiled.soft import soft_sweep
 from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse_sweep, sparse_values
 from ..._compiled.steps import squared_norm, step_size
-from ..._compiled.stream import stream as fused
+from ..._compiled.stream import distance_stream, similarity_stream
 from ..._compiled.sweep import correct, sweep
 from ..._core.choice import Choice
 from ..._core.cone import exact_tau, project_one
@@ -94,10 +94,11 @@ def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
     triplets = stream.triplets[start:stop]
     codes, before = candidate_codes(choice, stream, triplets), state.n_slots
     slots, out = state.allocate(codes), answers(stream, start, stop)
+    fused = distance_stream if choice.measure.is_distance else similarity_stream
     result = fused(
         asked(choice, stream, start, stop), Rows(stream.X, stream.X.dtype.type(stream.factor)),
-        Theta(state.shared, state.stack, slots), choice.locality.kernel, choice.measure.sign, choice.step.rule,
-        out, stream.scale,
+        Theta(state.shared, state.stack, slots), choice.locality.kernel, None if (slots >= 0).all() else True,
+        choice.step.rule, out, stream.scale,
     )  # fmt: skip
     state.drop_untouched(before, codes, out.tau)
     return result
@@ -283,7 +284,7 @@ def constrained_block(choice: Choice, state: Matrices, stream: Stream, start: in
             limit = np.inf if choice.step.name == "pa" and C[t] > 0 else float(C[t])
             taus[t] = exact_tau(blocks, float(margins[t]), limit) if norm > 0 else 0.0
         else:
-            taus[t] = step_size(choice.step.rule, float(gap), norm, C[t])
+            taus[t] = step_size(*choice.step.rule, float(gap), norm, C[t])
         if taus[t] > 0:
             updates += 1
             for matrix, vectors, signs in blocks:

@@ -224,7 +224,7 @@ class Grouped(Plain):
         rule, locality = choice.step.rule, choice.locality
         self.kernels = kernels
         self.grouped = bool(locality.mu) and self.X.dtype == torch.float32
-        numbers = [locality.kernel.lam2, locality.kernel.mu2, rule.first, self.stream.factor]
+        numbers = [locality.kernel.lam2, locality.kernel.mu2, rule.first or 0.0, self.stream.factor]
         self.constants = torch.tensor(numbers, dtype=torch.float64, device=device)
         self.most = torch.cuda.get_device_properties(device).multi_processor_count
         self.planning = torch.cuda.Stream(device)

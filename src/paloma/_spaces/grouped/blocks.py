@@ -348,6 +348,6 @@ def _stream(
         _asked(choice, stream, part, stream.triplets[part]),
         Columns(stream.X, np.concatenate(modalities.columns), modalities.bounds, factors),
         Theta(W, L, slots.astype(np.int32)), choice.locality.kernel,
-        Rule(PLAIN, 0.0, 0.0) if gating.plain else choice.step.rule, _gate(choice, stream, part, rounds, gating),
+        Rule(PLAIN) if gating.plain else choice.step.rule, _gate(choice, stream, part, rounds, gating),
         modalities.rank is None, Out(rounds.tau[part], rounds.gaps[part]),
     )  # fmt: skip
