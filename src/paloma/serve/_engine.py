@@ -134,7 +134,7 @@ class Engine:
         if after <= self.seq:
             return
         if after > self._journal.last:
-            raise Late(f"There is no statement {after} yet; the last one is {self._journal.last}.")
+            raise ValueError(f"There is no statement {after} yet; the last one is {self._journal.last}.")
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         with self._waits:
