@@ -114,8 +114,7 @@ class FeedbackState:
             "scores": self.judged.scores,
             "names": list(self.judged.names),
             "codes": self.judged.codes,
-            "marks": self.judged.sums,
-            "speakers": self.judged.speakers,
+            "marks": self.judged.marks,
             "strength": self.strength,
             "distrusted": sorted(self.distrusted),
         } | learned
@@ -123,14 +122,13 @@ class FeedbackState:
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
         root, scores, codes, learned = state["root"], state["scores"], state["codes"], None
-        marks, speakers = state["marks"], state["speakers"]
-        names = tuple(str(name) for name in state["names"])
+        marks, names = state["marks"], tuple(str(name) for name in state["names"])
         n, lam, strength = state["n"], state["lam"], state["strength"]
         check.check_count("n", n)
         check.check_real("lam", lam, 0.0, 1.0)
         right = strength in STRENGTHS and root.ndim == 2 and root.shape[0] == root.shape[1]
-        known = all(len(each) == 0 or 0 <= each.min() <= each.max() < len(names) for each in (codes, speakers))
-        known &= marks.shape == (len(speakers), 4) and len(marks) <= n
+        known = len(codes) == 0 or 0 <= codes.min() <= codes.max() < len(names)
+        known &= marks.shape == (len(names), 5, 5) and marks.dtype == np.float64
         if "shared" in state:
             shared, own, users = state["shared"], state["own"], [str(user) for user in state["users"]]
             right &= shared.shape == root.shape and own.shape == (len(set(users)), *root.shape)
@@ -138,7 +136,7 @@ class FeedbackState:
             learned = Metrics(shared, dict(zip(users, own, strict=False)))
         if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        judged = Judged(names, ((scores, codes),), ((marks, speakers),))
+        judged = Judged(names, ((scores, codes),), marks)
         return cls(n, root, lam, learned, judged, strength, frozenset(map(str, state["distrusted"])))
 
 
@@ -230,12 +228,11 @@ class Model:
 
     def without(self, numbers: Sequence[int]) -> "Model":
         """The model that never heard these statements: the rest is heard again from the last state before them."""
-        gone = set(numbers)
-        return self._from(min(gone), self.log.only(id for k, id in enumerate(self.log.ids) if k not in gone))
+        return self._from(min(numbers), self.log.without(numbers))
 
     def after(self, n: int) -> "Model":
         """The model as it was after the first n statements."""
-        return self._from(n, self.log.only(self.log.ids[:n]))
+        return self._from(n, self.log.first(n))
 
     def resumed(self, state: FeedbackState, log: Sequence[Statement]) -> "Model":
         """The model of a log whose first statements led to a state."""

@@ -265,8 +265,8 @@ class FeedbackSearch:
             if unknown:
                 raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
             log, asked = self._log, None if statement is None else set(named)
-            gone = [k for k, id in enumerate(log.ids)
-                    if (asked is None or id in asked) and _meant(log[k], user, since, until)]  # fmt: skip
+            gone = [k for k, said in enumerate(log)
+                    if (asked is None or said.id in asked) and _meant(said, user, since, until)]  # fmt: skip
             if gone:
                 self._model = self._model.without(gone)
                 self.prepare()

@@ -1,6 +1,5 @@
 """Entries of the journal as statements of `paloma.feedback`, and in words."""
 
-from sys import intern
 from typing import Any
 
 from ..feedback import Statement
@@ -8,8 +7,8 @@ from ..feedback import Statement
 
 def statement(seq: int, body: dict[str, Any], user: str, at: float) -> Statement:
     """What an entry says; ValueError if it says nothing that can be learned."""
-    own: dict[str, Any] = {"id": seq, "time": at, "user": intern(user) or None}
-    kind, items = body["kind"], _shared(body.get("items", []))
+    own: dict[str, Any] = {"id": seq, "time": at, "user": user or None}
+    kind, items = body["kind"], body.get("items", [])
     if kind == "together":
         if len(items) < 2:
             raise ValueError("together needs at least two items.")
@@ -22,19 +21,14 @@ def statement(seq: int, body: dict[str, Any], user: str, at: float) -> Statement
         return Statement.from_dict({**own, "sets": [groups[label] for label in sorted(groups)]})
     if ("item" in body) == ("vector" in body):
         raise ValueError(f"{kind} needs one of item, items and vector.")
-    query = intern(body["item"]) if "item" in body else body["vector"]
+    query = body["item"] if "item" in body else body["vector"]
     if kind == "compare":
         if "nearer" not in body or "farther" not in body:
             raise ValueError("compare needs nearer and farther.")
-        sides = {"relevant": _shared([body["nearer"]]), "irrelevant": _shared([body["farther"]])}
+        sides = {"relevant": [body["nearer"]], "irrelevant": [body["farther"]]}
     else:
-        sides = {name: _shared(body.get(name, [])) for name in ("relevant", "irrelevant")}
+        sides = {name: body.get(name, []) for name in ("relevant", "irrelevant")}
     return Statement.from_dict({**own, "query": query, **sides})
-
-
-def _shared(ids: list[str]) -> list[str]:
-    """Many statements speak of few items: one string for each."""
-    return [intern(id) for id in ids]
 
 
 def mentioned(body: dict[str, Any]) -> list[str]:
