@@ -5,7 +5,7 @@ growing strength, from 0, no feedback, over 1/2, the start from statistics, to 1
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -91,17 +91,24 @@ class Judged:
     @property
     def complete(self) -> bool:
         """Whether all statements that decide on strength were judged."""
-        return not np.isnan(self.scores[-WINDOW:]).any()
+        return not np.isnan(self._recent().scores[-WINDOW:]).any()
 
     def believed(self, distrusted: frozenset[str]) -> Array:
         """Recent scores of all others."""
-        codes = [code for code, name in enumerate(self.names) if name in distrusted]
-        return self.scores[-WINDOW:][~np.isin(self.codes[-WINDOW:], codes)]
+        recent, codes = self._recent(), [code for code, name in enumerate(self.names) if name in distrusted]
+        return recent.scores[-WINDOW:][~np.isin(recent.codes[-WINDOW:], codes)]
+
+    def _recent(self) -> "Judged":
+        """The last pages alone, which have all that decides on strength."""
+        first, n = len(self.pages), 0
+        while first and n < WINDOW:
+            first -= 1
+            n += len(self.pages[first][1])
+        return replace(self, pages=self.pages[first:])
 
     def strength(self, distrusted: frozenset[str] = frozenset()) -> float:
         """The largest that no smaller one is clearly better than; 1 as long as too little is known."""
-        scores = self.believed(distrusted)
-        if len(scores) < LEAST or not self.complete:
+        if not self.complete or len(scores := self.believed(distrusted)) < LEAST:
             return 1.0
         chosen = 0
         for k in range(1, len(STRENGTHS)):
