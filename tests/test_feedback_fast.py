@@ -19,8 +19,10 @@ from twins import neighbors as twin
 from twins import stacked
 
 
-def test_metrics_are_those_of_learning_one_triplet_after_the_other():
+@pytest.mark.parametrize("block", [3, 192])
+def test_metrics_are_those_of_learning_one_triplet_after_the_other(monkeypatch, block):
     """U and L of each user against plain steps (theory 24), and arrays of the state before stay as they were."""
+    monkeypatch.setattr("paloma.feedback._metrics.auto_blocks", lambda d, n_classes: (block, block))
     rng = np.random.default_rng(2)
     lam, margin, d = 0.6, 0.2, 70
     mu = 1.0 - lam

@@ -1,18 +1,23 @@
 """What statements taught, in single precision: U and one L per user; and a metric as the product of its factors."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .._compiled.few import learn_few
-from .._compiled.groups import Out, Pairs, Triplets
+from .._compiled.groups import Pairs, Triplets
 from .._compiled.scratch import Scratch
 from .._compiled.sweep import distance_norms, sweep
 from .._core.choice import Choice
 from .._core.cone import project
+from .._core.locality import FREE
+from .._core.loop import Block, learn
+from .._core.stream import Stream, answers, asked
 from .._spaces.dense.blocks import auto_blocks
 from .._spaces.dense.matrices import Matrices, gram, segments_of
+from .._spaces.dense.space import DenseSpace
 from .._spaces.dense.state import matrices_of
 from .._typing import Array
 
@@ -34,8 +39,6 @@ class Metrics:
         """Learn triplets in one call: each asks for one mapped difference to be shorter than another.
 
         sides : (n, 2) numbers of those differences. users, sizes : who speaks, "" for nobody, of so many of them.
-
-        In exact blocks (theory 10) of whole statements; differences are distinct pairs already.
         """
         names = sorted({user for user in users if user})
         known = [name for name in names if name in self.own]
@@ -45,17 +48,8 @@ class Metrics:
             "start": None, "shared": self.shared.copy(), "stack": stack, "slots": np.arange(len(known), dtype=np.int32),
             "pending": np.ones(len(known)), "mean_shared": None, "mean_stack": None,
         }, symmetric=True)  # fmt: skip
-        speakers = np.repeat(np.array([codes.get(user, -1) for user in users], np.int32), sizes)
-        points = np.zeros((len(differences) + 1, differences.shape[1]), np.float32)  # all of them from the first one
-        points[1:] = differences
-        anchored = np.zeros((len(sides), 3), np.int64)
-        np.add(sides, 1, out=anchored[:, 1:])
-        margins, norms, scratch = np.full(len(sides), choice.margin), distance_norms(points, anchored, 1.0), Scratch()
-        every = Triplets(sides, margins, choice.C * weight, norms)
-        for rows, part in _blocks(sides, sizes, auto_blocks(points.shape[1], 1)[0]):
-            told = Triplets(*(each[part] for each in every))._replace(members=sides[part] - rows.start)
-            _learn_block(choice, learned, points[1:][rows], speakers[rows], told, scratch)
-        learned.symmetrize()
+        speakers = np.repeat(np.array([codes.get(user, FREE) for user in users], np.int32), sizes)
+        learn(choice, DenseSpace(learned, planned=_plan), Stream(differences, sides, speakers, weight=weight))
         moved = {name: learned.stack[learned.slot(code)] for name, code in codes.items() if learned.slot(code) >= 0}
         return Metrics(learned.shared, {**self.own, **{name: matrix.copy() for name, matrix in moved.items()}})
 
@@ -85,35 +79,44 @@ class Metrics:
         return project(out)
 
 
-def _blocks(sides: Array, sizes: Array, most: int) -> Iterator[tuple[slice, slice]]:
-    """Differences and triplets of whole statements, of at most so many differences if a statement has no more."""
-    ends, begin, first = np.cumsum(sizes), 0, 0
-    while begin < ends[-1]:
-        one, fitting = np.searchsorted(ends, [begin, begin + most], side="right")
-        end = int(ends[max(one, fitting - 1)])
-        stop = len(sides) if end == ends[-1] else first + int(np.searchsorted(sides[first:, 0], end))
-        yield slice(begin, end), slice(first, stop)
-        begin, first = end, stop
+def _plan(choice: Choice, matrices: Matrices, stream: Stream, block: int | str) -> tuple[Block, int]:
+    """The rows of a stream are differences of pairs, and a triplet has two: blocks need not look for the pairs."""
+    rows = auto_blocks(stream.X.shape[1], 1)[0]
+    learn_block = partial(_learn_block, choice, matrices, stream, scratch=Scratch())
+    return learn_block, max(1, rows * len(stream.triplets) // len(stream.X))
 
 
 def _learn_block(
-    choice: Choice, matrices: Matrices, rows: Array, codes: Array, triplets: Triplets, scratch: Scratch
-) -> None:
+    choice: Choice, matrices: Matrices, stream: Stream, start: int, stop: int, scratch: Scratch
+) -> tuple[float, int]:
     """One exact block: values and Gram matrix of the rows, a sweep, and one update of each matrix (theory 10)."""
-    order = np.argsort(codes, kind="stable")  # the matrix of a speaker takes all of his rows at once
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    rows, codes, triplets = rows[order], codes[order], triplets._replace(members=place[triplets.members])
-    lam, mu, segments = choice.locality.lam, choice.locality.mu, segments_of(codes)
+    sides = stream.triplets[start:stop]
+    first, last = sides.min(), sides.max() + 1
+    rows, members = stream.X[first:last], sides - first
+    codes: Array = stream.codes[first:last]  # type: ignore[index]
+    if (codes[1:] < codes[:-1]).any():
+        order = np.argsort(codes, kind="stable")  # the matrix of a speaker takes all of his rows at once
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        rows, codes, members = rows[order], codes[order], place[members]
+    points = scratch.take("points", (len(rows) + 1, rows.shape[1]), rows.dtype)
+    points[0], points[1:] = 0, rows
+    rows, n = points[1:], len(rows)
+    lam, mu, kernel = choice.locality.lam, choice.locality.mu, choice.locality.kernel
+    segments = segments_of(codes) if codes[-1] >= 0 else []
     values = lam * matrices.shared_values(rows, rows, scratch)
     values += mu * matrices.local_values(rows, rows, segments, scratch)
-    products = gram(rows, scratch.take("gram", (len(rows), len(rows)), rows.dtype))
-    taken, weight = np.empty(len(triplets.C)), np.zeros(len(rows))
-    pairs = Pairs(products, products, codes, values)
-    sweep(triplets, pairs, choice.locality.kernel, 1.0, choice.step.rule, Out(taken, taken, weight), None)
-    if weight.any():
+    products = gram(rows, scratch.take("gram", (n, n), rows.dtype))
+    anchored = np.zeros((len(sides), 3), np.int64)
+    np.add(members, 1, out=anchored[:, 1:])
+    told = asked(choice, stream, start, stop, members, distance_norms(points, anchored, 1.0))
+    pairs, weight = Pairs(products, products, codes, values), np.zeros(n)
+    loss, updates = sweep(told, pairs, kernel, 1.0, choice.step.rule, answers(stream, start, stop, weight), None)
+    if updates:
         matrices.move_shared(rows, rows, lam * weight, scratch)
-        matrices.move_local(rows, rows, segments, mu * weight, scratch)
+        if segments:
+            matrices.move_local(rows, rows, segments, mu * weight, scratch)
+    return loss, updates
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ from .._typing import Array
 from ._guard import STRENGTHS, WINDOW, Judged
 from ._log import Log, unpacked
 from ._metrics import Form, Metrics
-from ._rows import Rows
+from ._rows import Rows, row_differences
 from ._start import root_of
 from ._statement import Lesson, Statement, lesson_of
 
@@ -39,8 +39,6 @@ RECALL = 4096
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
-# If many statements are heard at once, of those that can be judged only the last ones are, so many at least.
-REJUDGED = 2 * WINDOW
 # Numbers that items may have for all of them to be held as the root maps them.
 MAPPED = 1 << 23
 # Who speaks if nobody in particular does.
@@ -174,7 +172,6 @@ class Model:
         self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
         self._items: tuple[Array, Array] = (self.base.root, rows.whole[:0])
         self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(unpacked(said), rows.number, len(rows.ids)))
-        self._sums = lru_cache(KEPT_LESSONS * PAGE // LONG_PAGE)(lambda lesson: _marks(lesson, rows))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
         """M of rows X, under which two random rows have the mean squared distance 1; by default as it is published."""
@@ -265,13 +262,14 @@ class Model:
         """Pages are full: judge the statements of each, then learn them.
 
         Whom to believe is settled by distances without feedback. So, if many pages are heard at once, the last ones
-        alone need to be judged, and what came before the start was last taken anew until then need not be learned.
+        alone are judged, which decide on strength, and what came before the start was last taken anew until then need
+        not be learned.
         """
         beliefs = [(self.base.judged, self.base.distrusted)]
         for page in pages:
             beliefs.append(self._heard(page, *beliefs[-1]) if self.guard else beliefs[-1])
         counts = np.array([len(page.ranked) for page in pages])
-        n_skipped = int(np.count_nonzero(counts.sum() - counts.cumsum() >= REJUDGED))
+        n_skipped = int(np.count_nonzero(counts.sum() - counts.cumsum() >= WINDOW))
         anew = [page.n in RENEWALS or beliefs[k][1] != beliefs[k + 1][1] for k, page in enumerate(pages)]
         for k in range(max((k for k in range(n_skipped) if anew[k]), default=0), len(pages)):
             page, (judged, distrusted) = pages[k], beliefs[k + 1]
@@ -283,8 +281,7 @@ class Model:
     def _heard(self, page: Page, judged: Judged, distrusted: frozenset[str]) -> tuple[Judged, frozenset[str]]:
         """What is known after one more page, but for its scores, and who is not believed."""
         none = np.full((len(page.ranked), len(STRENGTHS)), np.nan)
-        sums = np.array([self._sums(lesson) for lesson in page.marked]).reshape(-1, 4)
-        judged = judged.extended(none, _names(page.ranked), sums, _names(page.marked))
+        judged = judged.extended(none, _names(page.ranked), _marks(page.marked, self.rows), _names(page.marked))
         return judged, judged.distrusted(distrusted)
 
     def _learn(self, page: Page, anew: bool, judged: Judged, distrusted: frozenset[str]) -> None:
@@ -328,10 +325,7 @@ class Model:
             return self.rows.unit_differences(pairs) @ narrow
         if self._items[0] is not root:
             self._items = root, self.rows.units() @ narrow
-        items = self._items[1]
-        out = items[pairs[:, 0]]
-        out -= items[pairs[:, 1]]
-        return out
+        return row_differences(self._items[1], pairs)
 
     def _told(self, learned: Metrics | None, lesson: Lesson, root: Array, n: int) -> Metrics | None:
         """Learn the triplets of one statement."""
@@ -378,11 +372,16 @@ def _joined(lessons: list[Lesson]) -> tuple[Array, Array, Array]:
     return np.concatenate([none, *(each.pairs for each in lessons)]), sides, sizes
 
 
-def _marks(lesson: Lesson, rows: Rows) -> tuple[int, float, int, float]:
-    """What `Judged` sums over the results of a query: items, their distances, and both of relevant ones."""
-    gaps = rows.unit_differences(np.concatenate([lesson.near, lesson.far]))
-    distances, n = np.sqrt(_products(gaps, gaps)), len(lesson.near)
-    return len(gaps), float(distances.sum()), n, float(distances[:n].sum())
+def _marks(lessons: list[Lesson], rows: Rows) -> Array:
+    """What `Judged` sums over the results of each query: items, their distances, and both of relevant ones."""
+    none, n = np.empty((0, 2), np.int64), len(lessons)
+    sums = list[Array]()
+    for name in ("near", "far"):
+        pairs = [getattr(lesson, name) for lesson in lessons]
+        gaps = rows.unit_differences(np.concatenate([none, *pairs]))
+        owner = np.repeat(np.arange(n), [len(each) for each in pairs])
+        sums += [np.bincount(owner, minlength=n), np.bincount(owner, np.sqrt(_products(gaps, gaps)), n)]
+    return np.stack([sums[0] + sums[2], sums[1] + sums[3], *sums[:2]], axis=1)
 
 
 def _products(left: Array, right: Array) -> Array:

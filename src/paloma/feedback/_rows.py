@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from .._compiled.sweep import differences
 from .._typing import Array
+from .._validation import read_only
 from ._start import scatter_of
 from ._statement import Statement
 
@@ -62,11 +64,23 @@ class Rows:
 
     def unit_differences(self, pairs: Array) -> Array:
         """First minus second of each pair in float32, in units in which the mean variance of a feature is 1."""
+        unit = 1.0 / np.sqrt(self.spread)
+        if pairs.min(initial=0) >= 0:
+            return row_differences(self.X, pairs, unit).astype(np.float32, copy=False)
         out = self._taken(pairs[:, 0])
         out -= self._taken(pairs[:, 1])
-        out *= out.dtype.type(1.0 / np.sqrt(self.spread))
+        out *= out.dtype.type(unit)
         return out.astype(np.float32, copy=False)
 
     def units(self) -> Array:
         """All items less their mean in float32, in the same units."""
-        return ((self.X - self.X.mean(axis=0, dtype=np.float64)) / np.sqrt(self.spread)).astype(np.float32)
+        out = self.X - self.X.mean(axis=0, dtype=np.float64).astype(self.X.dtype)
+        out *= out.dtype.type(1.0 / np.sqrt(self.spread))
+        return out.astype(np.float32, copy=False)
+
+
+def row_differences(X: Array, pairs: Array, unit: float = 1.0) -> Array:
+    """First minus second row of each pair of numbers, times a unit."""
+    out = np.empty((len(pairs), X.shape[1]), X.dtype)
+    differences(read_only(X), *np.ascontiguousarray(pairs.T), X.dtype.type(unit), out)
+    return out

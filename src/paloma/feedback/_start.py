@@ -37,8 +37,9 @@ def root_of(near: Array, near_weight: Array, far: Array, far_weight: Array, whol
 
     With S = F F^T, M = F^-T (F^T D F)^1/2 F^-1.
     """
-    similar = _shrunk((near * near_weight[:, None]).T @ near, near_weight.sum(), whole)
-    other = _shrunk((far * far_weight[:, None]).T @ far, FAR_WEIGHT * far_weight.sum(), whole)
+    near, far = near * np.sqrt(near_weight)[:, None], far * np.sqrt(far_weight)[:, None]
+    similar = _shrunk(near.T @ near, near_weight.sum(), whole)
+    other = _shrunk(far.T @ far, FAR_WEIGHT * far_weight.sum(), whole)
     least = FLOOR * np.trace(similar)
     factor = cholesky(similar + least * np.eye(len(whole)), lower=True, check_finite=False)
     middle = solve_triangular(factor, powered(factor.T @ other @ factor, 0.5), lower=True, trans="T")
