@@ -105,6 +105,7 @@ class Metric(Protocol):
 
     locality: Any
     of_differences: bool  # `values` takes differences of rows, twice, instead of both rows
+    bounded: bool  # whether it is a `BoundedMetric` too
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart."""
@@ -116,6 +117,14 @@ class Metric(Protocol):
 
     def items(self, X: Rows, codes: Array, by: Any = None) -> Any:
         """Rows, each under the metric of its code, ready to be searched; `by` a metric that wraps this one, if any."""
+        ...
+
+
+class BoundedMetric(Metric, Protocol):
+    """A metric whose values have cheap bounds, so that a single query need not have everything prepared."""
+
+    def nearest(self, differences: Array, codes: Array, k: int) -> tuple[Array, Array]:
+        """The k smallest values of differences, ascending, and their numbers; of equal ones the lower number first."""
         ...
 
 

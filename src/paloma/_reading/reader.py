@@ -139,7 +139,7 @@ class Reader:
     def nearest(self, queries: Any, rows: Any, codes: Array, k: int) -> tuple[Array, Array]:
         """Values and numbers of the k nearest of these rows; a single query need not have all of them prepared."""
         one = queries.shape[0] == 1 and codes.ndim == 1 and not (sp.issparse(queries) or sp.issparse(rows))
-        if one and getattr(self.metric, "bounded", False):
+        if one and self.metric.bounded:
             values, numbers = self.metric.nearest(rows - queries, codes, k)
             return values[None], numbers[None]
         return self.items(rows, codes).search(queries, k)

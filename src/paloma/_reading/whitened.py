@@ -57,7 +57,7 @@ class Whitened:
 
     @property
     def bounded(self) -> bool:
-        return getattr(self.inner, "bounded", False)
+        return bool(self.inner.bounded)
 
     def nearest(self, differences: Rows, codes: Array, k: int) -> tuple[Array, Array]:
         return self.inner.nearest(self._inside(differences), codes, k)
