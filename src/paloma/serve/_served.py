@@ -5,6 +5,7 @@ which is quick, and then the search follows what was noted, from the state of a 
 """
 
 import threading
+from array import array
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +37,7 @@ class Served:
         self.seq = 0
         self.items = Catalog()
         self._pending: dict[int, Statement] = {}  # those that the search has not heard
+        self._heard = array("q")  # those that it has, in order
         self._undone: set[int] = set()
         self._users: set[str] = set()
         self._search: FeedbackSearch | None = None
@@ -81,11 +83,15 @@ class Served:
         heard = len(log) - (state.n if state else 0)
         if search is not None and fresh:
             search.resume(log, state)
+            self._heard = array("q", (int(said.id) for said in log))
         elif search is not None:
             if lost:
-                heard = len(search.said)
+                heard = len(self._heard)
                 search.undo(lost)
-            heard += len(search.tell_all(new, prepare=False))
+                self._heard = array("q", map(int, search.said))
+            told = search.tell_all(new, prepare=False)
+            self._heard.extend(map(int, told))
+            heard += len(told)
         with self._lock:
             if search is not None and fresh:
                 self.items.share(search.X)
@@ -121,17 +127,17 @@ class Served:
         ]  # fmt: skip
 
     @property
-    def learned(self) -> tuple[int, list[int], FeedbackState] | None:
+    def learned(self) -> tuple[int, Array, FeedbackState] | None:
         """Number of items, numbers of the statements of all full pages, and the state they led to."""
         search = self._search
         if search is None or search.state.n == 0:
             return None
         state = search.state
-        return len(search), [int(seq) for seq in search.said[: state.n]], state
+        return len(search), np.array(self._heard[: state.n]), state
 
-    def follows(self, n_items: int, seqs: Sequence[int]) -> bool:
+    def follows(self, n_items: int, seqs: Array) -> bool:
         """Whether the log begins with these statements, about so many items."""
-        return self.items.n_rows == n_items and [int(said.id) for said in self._all()[: len(seqs)]] == list(seqs)
+        return self.items.n_rows == n_items and [int(said.id) for said in self._all()[: len(seqs)]] == seqs.tolist()
 
     # -- checks before an entry is written -----------------------------------------------------------------------------
 
@@ -240,7 +246,7 @@ class Served:
     def n_statements(self) -> int:
         """Statements that were not taken back."""
         with self._lock:
-            return len(self._pending) + (0 if self._search is None else len(self._search.said) - len(self._lost))
+            return len(self._pending) + len(self._heard) - len(self._lost)
 
     def users(self) -> list[str]:
         """Who said something."""

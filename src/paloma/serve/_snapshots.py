@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .._typing import Array
 from ..exceptions import ModelFileError
 from ..feedback import FeedbackState
 from ..persist import environment, load, register, save
@@ -28,18 +29,17 @@ class ServiceSnapshot:
     """The state that statements `seqs` about the first `n_items` items led to."""
 
     n_items: int
-    seqs: list[int]
+    seqs: Array
     state: FeedbackState
     made_by: str
 
     def __paloma_state__(self) -> dict[str, Any]:
-        return {"n_items": self.n_items, "seqs": np.array(self.seqs, np.int64), "state": self.state,
-                "made_by": self.made_by}  # fmt: skip
+        return {"n_items": self.n_items, "seqs": self.seqs, "state": self.state, "made_by": self.made_by}
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        seqs, learned = state["seqs"].tolist(), state["state"]
-        if not isinstance(learned, FeedbackState) or learned.n != len(seqs):
+        seqs, learned = state["seqs"], state["state"]
+        if not isinstance(learned, FeedbackState) or seqs.shape != (learned.n,) or seqs.dtype != np.int64:
             raise ValueError("ServiceSnapshot: its state is not that of its statements.")
         return cls(int(state["n_items"]), seqs, learned, str(state["made_by"]))
 
@@ -91,7 +91,7 @@ class Snapshots:
         self._writer.shutdown()
         self._written.result()
 
-    def _write(self, seq: int, n_items: int, seqs: list[int], state: FeedbackState) -> None:
+    def _write(self, seq: int, n_items: int, seqs: Array, state: FeedbackState) -> None:
         """A disk that refuses costs a restart time, and nothing else."""
         try:
             save(ServiceSnapshot(n_items, seqs, state, _maker()), self._folder / f"{seq:016d}.paloma")
