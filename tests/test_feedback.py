@@ -134,7 +134,7 @@ def test_the_start_is_a_geometric_mean_of_scatters():
         return (n * scatter * D / np.trace(scatter) + PRIOR * whole) / (n + PRIOR)
 
     S, D_ = shrunk(near, 30), shrunk(far, FAR_WEIGHT * 20)
-    root = root_of(near, np.ones(30), far, np.ones(20), whole)
+    root = root_of(near.T @ near, 30.0, far.T @ far, 20.0, whole)
     M = root @ root
     assert np.allclose(M @ S @ M, D_, atol=1e-8)  # what S^-1 # D solves
     half = np.real(sqrtm(S))

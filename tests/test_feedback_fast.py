@@ -15,6 +15,7 @@ from paloma.feedback import FeedbackSearch, FeedbackState, Statement
 from paloma.feedback._guard import STRENGTHS
 from paloma.feedback._metrics import Metrics
 from paloma.feedback._model import PAGE
+from paloma.feedback._rows import Rows
 from twins import neighbors as twin
 from twins import stacked
 
@@ -100,6 +101,25 @@ def test_one_statement_is_learned_as_one_of_many(d):
             assert np.allclose(mine, its, atol=5e-6)
     assert not np.allclose(one.shared, np.eye(d))
     assert one.told(choice, root, gaps, sides, np.zeros(20), "carl") is one
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scatters_and_differences_are_those_of_rows(monkeypatch, dtype):
+    """In chunks, of items alone and with a query that is none; items give the same bits beside such a query."""
+    monkeypatch.setattr("paloma.feedback._rows.CHUNK", 7)
+    rng, items = np.random.default_rng(6), X.astype(dtype)
+    rows, query = Rows(items, list(range(N))), tuple(rng.normal(size=X.shape[1]).tolist())
+    pairs, weight = rng.integers(0, N, (30, 2)), rng.random(30)
+    before = rows.unit_differences(pairs)
+    pairs[4, 0] = rows.number(query)
+    anchors = items[pairs[:, 0]].astype(np.float64)
+    anchors[4] = query
+    gaps = (anchors - items[pairs[:, 1]]) / np.sqrt(rows.spread)
+    found = rows.unit_differences(pairs)
+    assert found.dtype == np.float32
+    assert np.allclose(found, gaps, atol=1e-5)
+    assert np.array_equal(np.delete(found, 4, axis=0), np.delete(before, 4, axis=0))
+    assert np.allclose(rows.scatter(pairs, weight), (gaps * weight[:, None]).T @ gaps, rtol=1e-5, atol=1e-4)
 
 
 def test_a_form_is_its_matrix():

@@ -301,22 +301,26 @@ class Model:
         """The start from statistics, scaled so that random pairs have the mean squared distance 1."""
         if not lessons:
             return np.eye(len(self.rows.whole))
-        near, far = (np.concatenate([getattr(each, name) for each in lessons]) for name in ("near", "far"))
-        near, far = (self.rows.unit_differences(pairs).astype(np.float64) for pairs in (near, far))
-        weights = (np.concatenate([getattr(each, f"{name}_weight") for each in lessons]) for name in ("near", "far"))
-        root = root_of(near, next(weights), far, next(weights), self.rows.whole)
+        root = root_of(*self._scatter(lessons, "near"), *self._scatter(lessons, "far"), self.rows.whole)
         return root / np.sqrt(2.0 * float(np.vdot(root @ root, self.rows.whole)))
 
+    def _scatter(self, lessons: list[Lesson], name: str) -> tuple[Array, float]:
+        """The scatter of pairs of this name, and how many statements they are of."""
+        pairs = np.concatenate([getattr(each, name) for each in lessons])
+        weight = np.concatenate([getattr(each, f"{name}_weight") for each in lessons])
+        return self.rows.scatter(pairs, weight), float(weight.sum())
+
     def _taught(self, learned: Metrics | None, lessons: list[Lesson], root: Array, n: int) -> Metrics | None:
-        """Learn triplets in one call, each statement with its bounded weight."""
+        """Learn triplets, each statement with its bounded weight, of so many statements at a time as a page has."""
         lessons = [lesson for lesson in lessons if len(lesson.triplets)]
-        if not lessons:
-            return learned
-        users, (pairs, sides, sizes) = _names(lessons), _joined(lessons)
-        weight = np.concatenate([each.triplet_weight for each in lessons])
-        weight *= np.repeat([self._unit(user, n) for user in users], [len(each.sides) for each in lessons])
-        learned, differences = learned or Metrics.start(len(root)), self._differences(pairs, root, n)
-        return learned.taught(self._choice, differences, sides, weight, users, sizes)
+        for start in range(0, len(lessons), LONG_PAGE):
+            some = lessons[start : start + LONG_PAGE]
+            users, (pairs, sides, sizes) = _names(some), _joined(some)
+            weight = np.concatenate([each.triplet_weight for each in some])
+            weight *= np.repeat([self._unit(user, n) for user in users], [len(each.sides) for each in some])
+            learned, differences = learned or Metrics.start(len(root)), self._differences(pairs, root, n)
+            learned = learned.taught(self._choice, differences, sides, weight, users, sizes)
+        return learned
 
     def _differences(self, pairs: Array, root: Array, n: int) -> Array:
         """Differences of rows X W; after many statements, which speak of the same items, each is mapped once."""

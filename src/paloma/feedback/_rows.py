@@ -10,6 +10,9 @@ from .._validation import read_only
 from ._start import scatter_of
 from ._statement import Statement
 
+# Rows that are held in float64 at a time.
+CHUNK = 512
+
 
 class Rows:
     """Items numbered 0, 1, 2, ...; rows of queries -1, -2, ..., in the order in which they were said.
@@ -71,6 +74,15 @@ class Rows:
         out -= self._taken(pairs[:, 1])
         out *= out.dtype.type(unit)
         return out.astype(np.float32, copy=False)
+
+    def scatter(self, pairs: Array, weight: Array) -> Array:
+        """Sum of the outer products of such differences in float64, each times its weight; a few at a time."""
+        out, root = np.zeros(self.whole.shape), np.sqrt(weight)[:, None]
+        for start in range(0, len(pairs), CHUNK):
+            part = slice(start, start + CHUNK)
+            scaled = root[part] * self.unit_differences(pairs[part])
+            out += scaled.T @ scaled
+        return out
 
     def units(self) -> Array:
         """All items less their mean in float32, in the same units."""

@@ -32,14 +32,12 @@ def scatter_of(X: Array) -> tuple[Array, float]:
     return _unit(scatter, np.eye(len(scatter))), spread if spread > 0 else 1.0
 
 
-def root_of(near: Array, near_weight: Array, far: Array, far_weight: Array, whole: Array) -> Array:
-    """W, symmetric, with M = W W: from differences of rows, whose weights sum to the number of statements.
+def root_of(near: Array, n_near: float, far: Array, n_far: float, whole: Array) -> Array:
+    """W, symmetric, with M = W W: from scatters of differences of rows, of so many statements.
 
     With S = F F^T, M = F^-T (F^T D F)^1/2 F^-1.
     """
-    near, far = near * np.sqrt(near_weight)[:, None], far * np.sqrt(far_weight)[:, None]
-    similar = _shrunk(near.T @ near, near_weight.sum(), whole)
-    other = _shrunk(far.T @ far, FAR_WEIGHT * far_weight.sum(), whole)
+    similar, other = _shrunk(near, n_near, whole), _shrunk(far, FAR_WEIGHT * n_far, whole)
     least = FLOOR * np.trace(similar)
     factor = cholesky(similar + least * np.eye(len(whole)), lower=True, check_finite=False)
     middle = solve_triangular(factor, powered(factor.T @ other @ factor, 0.5), lower=True, trans="T")

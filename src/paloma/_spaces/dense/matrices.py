@@ -247,7 +247,7 @@ class Matrices:
         np.copyto(product, left)
         trmm = blas.strmm if matrix.dtype == np.float32 else blas.dtrmm
         trmm(1.0, matrix.T, product.T, lower=1, overwrite_b=1)
-        return quadratic_rows(product, left, matrix.diagonal())
+        return quadratic_rows(product, left, matrix.diagonal().copy())
 
     def _subtract(self, matrix: Array, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
         """matrix -= left^T diag(weight) right, in place; rows of weight 0 cost nothing."""
