@@ -6,10 +6,16 @@ from .jit import compiled
 
 
 @compiled
-def quadratic_rows(half, rows, diagonal):
-    """v^T M v of each row v from half = V triu(M)^T: 2 <half, v> less the diagonal counted twice."""
-    out = np.empty(rows.shape[0])
+def quadratic_rows(half, rows, diagonals, ends):
+    """v^T M v of each row v from half = V triu(M)^T: 2 <half, v> less the diagonal counted twice.
+
+    Rows up to ends[0] are those of the first diagonal, up to ends[1] those of the second, and so on.
+    """
+    out, k = np.empty(rows.shape[0]), 0
     for r in range(rows.shape[0]):
+        while r == ends[k]:
+            k += 1
+        diagonal = diagonals[k]
         total = (half[r, 0] + half[r, 0] - diagonal[0] * rows[r, 0]) * rows[r, 0]
         for s in range(1, rows.shape[1]):
             v = rows[r, s]
