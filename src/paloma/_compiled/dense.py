@@ -32,7 +32,11 @@ def quadratic_forms(rows, places, matrices):
     for r in range(n):
         row, matrix = rows[r], matrices[places[r]]
         image[:] = 0
-        for i in range(d):
+        for i in range(0, d - 3, 4):  # four at a time, so that the image is loaded and stored a fourth as often
+            a, b, c, e = row[i], row[i + 1], row[i + 2], row[i + 3]
+            for j in range(d):
+                image[j] += a * matrix[i, j] + b * matrix[i + 1, j] + c * matrix[i + 2, j] + e * matrix[i + 3, j]
+        for i in range(d - d % 4, d):
             for j in range(d):
                 image[j] += row[i] * matrix[i, j]
         total = image[0] * row[0]
