@@ -6,8 +6,11 @@ from sklearn.frozen import FrozenEstimator
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier
+from paloma._search import pruning
 from paloma._search import tiles as _search
 from paloma._search.voting import majority
+from paloma._spaces.dense.metric import DenseMetric
+from paloma.estimators import reader_of
 from twins import mining, neighbors
 
 MEASURE = {ODML: "distance", LODML: "distance", OASIS: "similarity", LOSL: "similarity"}
@@ -72,6 +75,61 @@ def test_neighbors_equal_the_literal_ones(kind, psd, k):
     np.testing.assert_array_equal(model.kneighbors(Q, return_distance=False), ids)
     predicted = neighbors.local_predict(MEASURE[kind], matrices(metric), Q, X, Y, k)
     np.testing.assert_array_equal(model.predict(Q), predicted)
+
+
+def many_classes(rows_per_class, dtype=float, n_queries=120, d=48):
+    """40 classes, a metric that knows them, and queries."""
+    rng = np.random.default_rng(0)
+    y = rng.permutation(np.repeat(np.arange(40), rows_per_class))
+    centers = rng.normal(size=(40, d))
+    rows, queries = centers[y] + rng.normal(size=(len(y), d)), rng.normal(size=(n_queries, d))
+    queries += centers[rng.integers(0, 40, n_queries)]
+    train = np.repeat(np.arange(40), 6)
+    metric = LODML(random_state=0, n_epochs=1).fit((centers[train] + rng.normal(size=(240, d))).astype(dtype), train)
+    return metric, rows.astype(dtype), y, queries.astype(dtype)
+
+
+@pytest.mark.parametrize("kept", [1 << 23, 1 << 12], ids=["one tile", "tiles"])
+@pytest.mark.parametrize("rows_per_class", [1, 6])
+def test_very_many_classes_are_bounded_and_their_neighbors_equal_the_literal_ones(monkeypatch, rows_per_class, kept):
+    metric, rows, y, queries = many_classes(rows_per_class)
+    monkeypatch.setattr(pruning, "KEPT", kept)
+    asked, forms = [], DenseMetric.some_forms
+    monkeypatch.setattr(DenseMetric, "some_forms", lambda *args: asked.append(args[3].mean()) or forms(*args))
+    model = MetricKNeighborsClassifier(metric, n_neighbors=1, weights="uniform").fit(rows, y)
+    found, ids = model.kneighbors(queries)
+    assert asked
+    assert np.sum(asked) / (len(asked) // 2) < 0.9
+    by_class = {label: metric.metric_matrix(label) for label in range(40)}
+    values, expected = neighbors.local_neighbors("distance", by_class, queries, rows, y, 1)
+    np.testing.assert_array_equal(ids, expected)
+    np.testing.assert_allclose(found, np.sqrt(values), rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_bounds_change_nothing(monkeypatch, dtype):
+    metric, rows, y, queries = many_classes(6, dtype)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=3).fit(rows, y)
+    bounded = model.kneighbors(queries), model.kneighbors(), model.predict_proba(queries)
+    asked, pays = [], pruning.pays
+    monkeypatch.setattr(pruning, "pays", lambda *args: asked.append(pays(*args)))
+    plain = model.kneighbors(queries), model.kneighbors(), model.predict_proba(queries)
+    assert all(asked)
+    for one, other in zip((*bounded[0], *bounded[1], bounded[2]), (*plain[0], *plain[1], plain[2]), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_floor_is_below_every_form():
+    metric, _, _, queries = many_classes(6)
+    inner = reader_of(metric).metric.inner
+    reference, shares = inner.floor(queries, np.arange(40))
+    assert ((shares > 0.0) & (shares < 1.0)).all()
+    assert (reference[:, None] * shares <= inner.query_forms(queries, np.arange(40))).all()
+    mean = np.mean([inner.matrix(code) for code in range(40)], axis=0)
+    for code, share in enumerate(shares):
+        least = np.linalg.eigvals(np.linalg.solve(mean, inner.matrix(code))).real.min()
+        assert share <= least < share + 1 / 16
+    assert not reader_of(fitted(LODML, psd="never")).metric.has_floor
 
 
 @pytest.mark.parametrize("kind", MEASURE)

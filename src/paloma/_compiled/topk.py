@@ -76,6 +76,16 @@ def merge_columns(tile, queries, best, ids):
                     worst[q] = best[q, k - 1]
 
 
+@compiled
+def class_minima(tile, minima):
+    """Lower minima (n_queries, n_classes) to the smallest alpha * score + constant of the items of each class."""
+    scores, alpha, _, item_class, constant = tile
+    for q in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            c = np.uint32(item_class[i])
+            minima[q, c] = min(minima[q, c], alpha * scores[q, i] + constant[i])
+
+
 @inlined
 def _insert(best, ids, value, number):
     """Put a value that is smaller than the last one where it belongs."""

@@ -40,13 +40,9 @@ def _negative(symmetric: Array) -> int:
 def project_each(stack: Array) -> Array:
     """P_+ of each of many small matrices, (n, d, d), in a few calls; the same bits whatever the others are."""
     symmetric = (stack + stack.transpose(0, 2, 1)) / 2
-    try:
-        np.linalg.cholesky(symmetric)
-    except np.linalg.LinAlgError:
-        values, vectors = np.linalg.eigh(symmetric)
-        projected = (vectors * np.maximum(values, 0.0)[:, None]) @ vectors.transpose(0, 2, 1)
-        return np.where((values[:, 0] >= 0.0)[:, None, None], symmetric, projected)
-    return symmetric
+    values, vectors = np.linalg.eigh(symmetric)
+    projected = (vectors * np.maximum(values, 0.0)[:, None]) @ vectors.transpose(0, 2, 1)
+    return np.where((values[:, 0] >= 0.0)[:, None, None], symmetric, projected)
 
 
 # Shares of the mean eigenvalue by which a matrix may stand off from the border of the cone, tried in this order.
@@ -118,6 +114,11 @@ class Follower:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return Follower, ()
 
+    @property
+    def knows(self) -> bool:
+        """Whether any matrix is known."""
+        return bool(self._known)
+
     def forget(self) -> None:
         """Begin again: matrices have moved far."""
         self._known.clear()
@@ -142,6 +143,18 @@ def _definite(matrix: Array, distance: float = 0.0) -> bool:
     except LinAlgError:
         return False
     return True
+
+
+def share_below(matrix: Array, other: Array) -> float:
+    """The largest share s of 0, 1/16, ..., 15/16 for which matrix - s other is p.s.d., as the two are."""
+    low, high, rounding = 0, 16, float(np.finfo(matrix.dtype).eps * np.trace(matrix))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _definite(matrix - matrix.dtype.type(middle / 16) * other, rounding):
+            low = middle
+        else:
+            high = middle
+    return low / 16
 
 
 def smallest_pair(matrix: Array) -> tuple[float, Array]:

@@ -105,7 +105,16 @@ class Metric(Protocol):
 
     locality: Any
     of_differences: bool  # `values` takes differences of rows, twice, instead of both rows
-    bounded: bool  # whether it is a `BoundedMetric` too
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it is a `BoundedMetric` too."""
+        ...
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether it is a `Floored` one too (`_search/pruning.py`)."""
+        ...
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart."""

@@ -74,6 +74,16 @@ class Whitened:
     def query_forms(self, Q: Rows, codes: Array) -> Array:
         return self.inner.query_forms(self._inside(Q), codes)
 
+    @property
+    def has_floor(self) -> bool:
+        return bool(self.inner.has_floor)
+
+    def floor(self, Q: Rows, codes: Array) -> tuple[Array, Array]:
+        return self.inner.floor(self._inside(Q), codes)
+
+    def some_forms(self, Q: Rows, codes: Array, wanted: Array) -> Array:
+        return self.inner.some_forms(self._inside(Q), codes, wanted)
+
     def start_forms(self, Q: Rows) -> Array:
         return self.inner.start_forms(self._inside(Q))
 

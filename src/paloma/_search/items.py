@@ -11,6 +11,7 @@ from .._compiled.scratch import Scratch
 from .._rows import squared_norms
 from .._threads import sharing
 from .._typing import Array
+from . import pruning
 from .codes import Codes, smallest
 from .tiles import ITEM_TILE, QUERY_TILE, Factors, Items, certified, nearest, product_of
 
@@ -23,6 +24,9 @@ class Metric(Protocol):
 
     symmetric: bool
     of_differences: bool
+
+    @property
+    def has_floor(self) -> bool: ...
 
     def resolve(self, codes: Array) -> Array: ...
 
@@ -136,11 +140,21 @@ class LocalItems:
                 return forms[-1]
 
             mine = None if own is None else own[part]
+            if self._has_floor and pruning.pays(self.items, len(self.distinct), rows.shape[1], len(part), reach):
+                floored: Any = self.metric
+                mine = np.full(len(part), -1, np.int64) if mine is None else mine
+                values, ids, largest = pruning.nearest(rows, self.items, reach, mine, floored, self.distinct)
+                return values, ids, self._rounding(rows, largest[:, None])
             found = nearest(lambda tile: rows[tile], rows.shape[0], replace(self.items, table=table), reach, own=mine)
             return *found, self._rounding(rows, np.concatenate(forms))
 
         with self._sharing(Q):
             return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
+
+    @property
+    def _has_floor(self) -> bool:
+        """Whether bounds on the forms of all classes may leave out most of them."""
+        return self.metric.has_floor and not (self.soft or sp.issparse(self.X))
 
     def candidates(self, Q: Any, n: int) -> Array:
         """Numbers of the n nearest items of each query, up to rounding."""
@@ -174,6 +188,9 @@ class LocalItems:
         return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
     def _direct(self, Q: Any, ids: Array) -> Array:
+        if self.metric.symmetric and not sp.issparse(self.X):
+            gaps = (Q[:, None] - self.X[ids]).reshape(-1, Q.shape[1])
+            return self.metric.values(gaps, gaps, self.codes[ids.ravel()]).reshape(ids.shape)
         numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])
         values = self._pairs(Q[numbers], ids.ravel())
         return (values if self.metric.symmetric else -values).reshape(ids.shape)

@@ -66,7 +66,7 @@ def majority(codes: Array, weights: Array | None = None) -> Array:
     """The code with the most votes in each row of neighbors, nearest first; a tie goes to the nearest of the tied."""
     alike = codes[:, :, None] == codes[:, None, :]
     votes = alike.sum(axis=2) if weights is None else (alike * weights[:, None, :]).sum(axis=2)
-    return np.take_along_axis(codes, votes.argmax(axis=1)[:, None], axis=1)[:, 0]
+    return codes[np.arange(len(codes)), votes.argmax(axis=1)]
 
 
 def vote_shares(codes: Array, classes: Array, weights: Array | None = None) -> Array:

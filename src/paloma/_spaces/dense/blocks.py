@@ -42,6 +42,8 @@ from .matrices import Matrices, class_grams, gram, segments_of
 STREAM_DIMENSION = {8: 52, 4: 65}
 # Matrices of at most so many bytes stay in caches.
 CACHE = 1 << 24
+# The pairs of a block, of very many classes, may be so many numbers.
+GATHERED = 1 << 22
 # The fused loop works through this many triplets per call, so that progress can be shown.
 STREAM_CHUNK = 1 << 16
 
@@ -86,7 +88,7 @@ def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
     Few enough that Gram matrices stay small against U, enough that each class's matrix is worth touching.
     """
     inner = int(np.clip(d // 2, 192, 512))
-    return inner, int(np.clip(48 * n_classes, 1920, 4096)) if n_classes > 1 else inner
+    return inner, int(np.clip(48 * n_classes, 1920, max(4096, GATHERED // d))) if n_classes > 1 else inner
 
 
 def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:

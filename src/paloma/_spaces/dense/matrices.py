@@ -16,6 +16,8 @@ from ..._core.cone import project
 from ..._typing import Array
 
 Segments = list[tuple[int, slice]]
+# Matrices, and the pairs that each of them has to do with.
+Parts = list[tuple[Array, slice]]
 # From this many features on, OpenBLAS's symmetric rank-k product may crash if it has several threads.
 WIDE, PANEL = 8192, 512
 
@@ -199,36 +201,42 @@ class Matrices:
 
     def shared_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
         """<U, phi_r> of each pair."""
-        return self._forms(self.shared, left, right, scratch)
+        return self._forms([(self.shared, slice(0, len(left)))], left, right, scratch)
 
     def start_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
         """<Theta0, phi_r> of each pair."""
-        return self._forms(self.start, left, right, scratch)
+        return self._forms([(self.start, slice(0, len(left)))], left, right, scratch)
 
     def local_values(self, left: Array, right: Array, segments: Segments, scratch: Scratch) -> Array:
-        """<L_c(r), phi_r> of pairs sorted by class; 0 for pairs without one."""
+        """<L_c(r), phi_r> of pairs sorted by class; 0 for pairs without one, which come first."""
+        of_class = [(self.local(code), part) for code, part in segments if code >= 0]
         out = np.zeros(len(left))
-        for code, part in segments:
-            if code >= 0:
-                out[part] = self._forms(self.local(code), left[part], right[part], scratch)
+        if of_class:
+            a, b = of_class[0][1].start, of_class[-1][1].stop
+            parts = [(matrix, slice(part.start - a, part.stop - a)) for matrix, part in of_class]
+            out[a:b] = self._forms(parts, left[a:b], right[a:b], scratch)
         return out
 
     def move_shared(self, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
         """U -= sum_r weight_r phi_r."""
-        self._subtract(self.shared, left, right, weight, scratch)
+        self._subtract([(self.shared, slice(0, len(left)))], left, right, weight, scratch)
         self._stale.add(-1)
 
     def move_local(self, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch) -> None:
         """L_c -= sum_r weight_r phi_r over the pairs of class c, for pairs sorted by class."""
-        for slot, part in self._moved(segments, weight):
-            self._subtract(self.stack[slot], left[part], right[part], weight[part], scratch)
-            self._stale.add(slot)
+        moved = self._moved(segments, weight)
+        self._move(self.stack, moved, left, right, weight, scratch)
 
-    def _moved(self, segments: Segments, weight: Array) -> list[tuple[int, slice]]:
+    def _moved(self, segments: Segments, weight: Array) -> Segments:
         """Slots of the classes that a weighted sum of pairs moves, and their pairs."""
-        moved = [(code, part) for code, part in segments if code >= 0 and weight[part].any()]
+        before = np.concatenate([[0], np.cumsum(weight != 0.0)]).tolist()
+        moved = [(code, part) for code, part in segments if code >= 0 and before[part.stop] > before[part.start]]
         slots = self.allocate(np.array([code for code, _ in moved], np.int32)).tolist()
         return [(slot, part) for slot, (_, part) in zip(slots, moved, strict=True)]
+
+    def _move(self, stack: Array, moved: Segments, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
+        self._subtract([(stack[slot], part) for slot, part in moved], left, right, weight, scratch)
+        self._stale.update(slot for slot, _ in moved)
 
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
@@ -239,37 +247,49 @@ class Matrices:
         self._stale.clear()
         self._averaged = False
 
-    def _forms(self, matrix: Array, left: Array, right: Array, scratch: Scratch) -> Array:
+    def _forms(self, parts: Parts, left: Array, right: Array, scratch: Scratch) -> Array:
+        """<A, phi_r> of each pair, A the matrix of the part that it is in; parts are all pairs, in order."""
         product = scratch.take("product", left.shape, left.dtype)
         if not self.symmetric:
-            np.matmul(left, matrix, out=product)
+            for matrix, part in parts:
+                np.matmul(left[part], matrix, out=product[part])
             return row_products(product, right)
         np.copyto(product, left)
-        trmm = blas.strmm if matrix.dtype == np.float32 else blas.dtrmm
-        trmm(1.0, matrix.T, product.T, lower=1, overwrite_b=1)
-        return quadratic_rows(product, left, matrix.diagonal().copy())
+        trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
+        for matrix, part in parts:
+            trmm(1.0, matrix.T, product[part].T, lower=1, overwrite_b=1)
+        diagonals = np.stack([matrix.diagonal() for matrix, _ in parts])
+        return quadratic_rows(product, left, diagonals, np.array([part.stop for _, part in parts]))
 
-    def _subtract(self, matrix: Array, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
-        """matrix -= left^T diag(weight) right, in place; rows of weight 0 cost nothing."""
-        single = matrix.dtype == np.float32
+    def _subtract(self, parts: Parts, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
+        """matrix -= left^T diag(weight) right over the pairs of its part, in place; pairs of weight 0 cost nothing.
+
+        Parts are in order; what is in none of them moves nothing.
+        """
+        rows = np.flatnonzero(weight)
+        part_of = np.searchsorted([part.start for _, part in parts], rows, side="right") - 1
+        single = left.dtype == np.float32
         if not self.symmetric:
-            rows = np.flatnonzero(weight)
             scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
             scaled_rows(left, rows, weight[rows].astype(left.dtype), scaled)
             gemm = blas.sgemm if single else blas.dgemm
             other = right if len(rows) == len(right) else right[rows]
-            gemm(-1.0, other.T, scaled.T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
+            edges = np.searchsorted(part_of, range(len(parts) + 1)).tolist()
+            for (matrix, _), (a, b) in zip(parts, pairwise(edges), strict=True):
+                gemm(-1.0, other[a:b].T, scaled[a:b].T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
             return
+        group = 2 * part_of + (weight[rows] < 0.0)
+        order = np.argsort(group, kind="stable")
+        rows, edges = rows[order], np.searchsorted(group[order], range(2 * len(parts) + 1)).tolist()
+        scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
+        scaled_rows(left, rows, np.sqrt(np.abs(weight[rows])).astype(left.dtype), scaled)
         syrk = blas.ssyrk if single else blas.dsyrk
-        for sign in (-1.0, 1.0):
-            rows = np.flatnonzero(sign * weight < 0)
-            if len(rows):
-                scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
-                scaled_rows(left, rows, np.sqrt(np.abs(weight[rows])).astype(left.dtype), scaled)
-                if len(matrix) < WIDE:
-                    syrk(sign, scaled.T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
-                else:
-                    _add_upper(matrix, scaled, sign)
+        for k, (a, b) in enumerate(pairwise(edges)):
+            matrix, sign = parts[k // 2][0], 1.0 if k % 2 else -1.0
+            if a < b and len(matrix) < WIDE:
+                syrk(sign, scaled[a:b].T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
+            elif a < b:
+                _add_upper(matrix, scaled[a:b], sign)
 
     # -- projection and averaging ----------------------------------------------------------------------------
 
@@ -299,9 +319,7 @@ class Matrices:
         """
         moved = self._moved(segments, weight)
         self._average_stack(rate)
-        for slot, part in moved:
-            self._subtract(self._means()[1][slot], left[part], right[part], weight[part], scratch)
-            self._stale.add(slot)
+        self._move(self._means()[1], moved, left, right, weight, scratch)
 
     def _average_stack(self, rate: float) -> None:
         self.catch_up()

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from ..._compiled.dense import quadratic_forms
-from ..._core.cone import project, project_each
+from ..._core.cone import project, project_each, share_below
 from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
@@ -55,6 +55,7 @@ class DenseMetric:
         self._square, self._own = factor * factor, state.own()
         self._matrices: dict[int, Array] = {}
         self._floors: tuple[Array, Array] | None = None
+        self._floor: tuple[list[int], Array, Array] | None = None
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one code if nothing is local, UNSEEN for classes never updated."""
@@ -198,17 +199,18 @@ class DenseMetric:
             stack, exact = self._below(codes)
             values = quadratic_forms(read_only(differences), codes, stack)
             rounding = len(stack[0]) ** 2 * float(np.finfo(stack.dtype).eps * np.abs(stack).max())
-            rounding *= float(np.abs(differences).max()) ** 2
+            rounding *= float(max(differences.max(), -differences.min())) ** 2
             while True:
                 near = np.flatnonzero(values <= np.partition(values, k - 1)[k - 1] + rounding)
                 new = {code for code in codes[near].tolist() if not exact[code]}
                 if not new:
                     break
                 self._prepare(new)
+                fresh = np.zeros(len(stack), bool)
                 for code in new:
-                    stack[code], exact[code] = self._matrices[code], True
-                    rows = np.flatnonzero(codes == code)
-                    values[rows] = quadratic_forms(read_only(differences[rows]), codes[rows], stack)
+                    stack[code], exact[code], fresh[code] = self._matrices[code], True, True
+                rows = np.flatnonzero(fresh[codes])
+                values[rows] = quadratic_forms(read_only(differences[rows]), codes[rows], stack)
         near = near[np.lexsort((near, values[near]))[:k]]
         return values[near], near
 
@@ -283,6 +285,33 @@ class DenseMetric:
             return (np.stack([Q[0] @ self.matrix(int(code)) for code in codes]) @ Q[0])[None].astype(np.float64)
         forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
         return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether the metrics of all classes have a common bound from below: they are p.s.d."""
+        return self.symmetric and bool(self._cone)
+
+    def floor(self, Q: Array, codes: Array) -> tuple[Array, Array]:
+        """q^T R q under the mean R of the matrices of these resolved codes, and shares s_c with M_c - s_c R p.s.d."""
+        names, d = codes.tolist(), len(self._state.start)
+        if self._floor is None or self._floor[0] != names:
+            self._prepare(names)
+            with sharing(d, d, d):
+                mean = sum(self.matrix(code) for code in names) / self._state.start.dtype.type(len(names))
+                shares = np.array([share_below(self.matrix(code), mean) for code in names])
+            self._floor = names, mean, shares
+        _, mean, shares = self._floor
+        return products(Q @ mean, Q), shares
+
+    def some_forms(self, Q: Array, codes: Array, wanted: Array) -> Array:
+        """`query_forms` where they are wanted, infinite elsewhere."""
+        out = np.full(wanted.shape, np.inf)
+        for k, code in enumerate(codes.tolist()):
+            rows = np.flatnonzero(wanted[:, k])
+            if len(rows):
+                part = Q[rows]
+                out[rows, k] = products(part @ self.matrix(code), part)
+        return out
 
 
 def resolved(codes: Array, own: Array, is_local: bool) -> Array:

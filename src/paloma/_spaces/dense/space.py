@@ -74,13 +74,13 @@ class DenseSpace(Space):
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
-        begun, self._read_at = self._read_at, counts.seen
-        near = begun >= 0 and 0 <= counts.seen - begun <= FEW
-        if not (near and self.matrices.symmetric and len(self.matrices.start) >= WIDE):
+        learned = counts.seen - self._read_at if self._read_at >= 0 else FEW + 1
+        self._read_at, follow = counts.seen, None
+        if not 0 <= learned <= FEW:
             self._follower.forget()
-            return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
-        project = self._follower.project
-        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength, project)
+        elif self.matrices.symmetric and len(self.matrices.start) >= WIDE and (learned or self._follower.knows):
+            follow = self._follower.project
+        return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength, follow)
 
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         return self.matrices

@@ -17,7 +17,7 @@ class DiagonalMetric:
     """M_c = diag(m_c), each m_c built once and when first needed; `cone` and `blend` as for `DenseMetric`."""
 
     symmetric = of_differences = True
-    bounded = False
+    bounded = has_floor = False
 
     def __init__(self, state: Weights, locality: Locality, cone: str, blend: float, factor: float) -> None:
         self._state, self._cone, self._blend = state, cone, blend

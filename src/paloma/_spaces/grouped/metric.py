@@ -20,7 +20,7 @@ class GramMetric:
     """
 
     symmetric = of_differences = True
-    bounded = False
+    bounded = has_floor = False
 
     def __init__(
         self, state: Matrices, part: slice, rank: int, locality: Locality, blend: float, factor: float
@@ -98,7 +98,7 @@ class GroupedMetric:
     """Metrics on groups of columns, added up with weights: block-diagonal if the groups do not overlap."""
 
     symmetric = of_differences = True
-    bounded = False
+    bounded = has_floor = False
 
     def __init__(
         self, members: list[DenseMetric] | list[GramMetric], columns: list[Array], weights: Array, d: int

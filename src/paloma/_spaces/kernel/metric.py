@@ -33,7 +33,7 @@ class KernelMetric:
     blend : how far the averaged steps are moved toward the last ones; 1 reads the last ones.
     """
 
-    of_differences = bounded = False
+    of_differences = bounded = has_floor = False
 
     def __init__(self, index: Support, locality: Locality, weights: Array, blend: float) -> None:
         self.locality, self.symmetric = locality, index.distances

@@ -20,7 +20,7 @@ from ..dense.metric import DenseMetric, refuse_dense
 class LowRankMetric:
     """A metric on coordinates, and the identity beyond them; rows may be dense or CSR."""
 
-    bounded = False
+    bounded = has_floor = False
 
     def __init__(self, inner: DenseMetric, basis: Array, factor: float) -> None:
         self.inner, self.basis = inner, basis
