@@ -224,6 +224,21 @@ def test_the_sentences_of_the_page_follow_from_the_committed_lines():
             if (name, False, metric) in found:
                 assert min(ahead(metric, name), ahead(metric, name, other="odml")) < 0.5
     assert min(seconds("nca", "letters"), seconds("nca-sgd", "letters")) > 10 * seconds("lodml", "letters")
+    slow = [(name, method) for name, _, method in found if method in ("lmnn", "lmnn-mlpack", "scml", "lgmlvq")]
+    assert {name for name, _ in slow} == {"letters", "yaleb", "pets", "coil20"}
+    for name, method in slow:
+        assert ahead(method, name) < 0.2
+        assert 10 < seconds(method, name) / seconds("lodml", name) < 105
+    assert min(ahead("scml", name) for name in ("pets", "coil20")) > -0.5
+    assert ahead("scml", "yaleb") < -1
+    scml = [float(fit["accuracy"]) for fit in found["letters", False, "scml"].values()]
+    assert (min(scml), max(scml)) == pytest.approx((0.69, 0.89), abs=0.005)
+    assert min(ahead("scml", name, "map") for name in ("yaleb", "pets", "coil20")) > 1
+    assert ahead("scml", "letters", "map") < 0
+    assert min(ahead("scml", name, "p10") for name in ("yaleb", "coil20")) > 0.5
+    assert max(ahead("scml", name, "p10") for name in ("letters", "pets")) < 0
+    assert max(abs(ahead("lgmlvq", name)) for name in ("yaleb", "coil20")) < 0.2
+    assert max(ahead("lgmlvq", name) for name in ("letters", "pets")) < -1
     for name in set(names) - {"coil20", "banking77", "pets"}:
         assert max(ahead("oasis", name), ahead("losl", name)) < -0.5
     for name in ("coil20", "banking77", "pets"):
