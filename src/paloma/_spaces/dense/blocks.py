@@ -124,7 +124,7 @@ def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
 def _sparse_size(X: Any) -> int:
     """Triplets of an exact block of CSR rows: visits of U weighed against inner products; 0 if U fits into caches."""
     d, n_nonzero = X.shape[1], max(X.nnz / X.shape[0], 1.0)
-    return 0 if d * d * X.dtype.itemsize <= CACHE else int(np.clip(0.3 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
+    return 0 if d * d * X.dtype.itemsize <= CACHE else int(np.clip(0.6 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
 
 
 def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
