@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._compiled.pairs import pair_distances, paired, row_products
+from ._compiled.pairs import pair_distances, paired
 from ._typing import Array
 from ._validation import read_only
 
@@ -17,6 +17,11 @@ def products(left: Any, right: Any) -> Array:
         first, second = (left, right) if sp.issparse(left) else (right, left)
         return np.asarray(first.multiply(second).sum(axis=1), np.float64).ravel()
     return row_products(left, right)
+
+
+def row_products(left: Array, right: Array) -> Array:
+    """The same of dense rows: sums in the type of the two, as float64."""
+    return np.einsum("rs,rs->r", left, right).astype(np.float64, copy=False)
 
 
 def evenly_spaced(values: Array, most: int) -> Array:
@@ -34,7 +39,7 @@ def identity_values(X: Any, anchors: Array, candidates: Array, distances: bool) 
     """Squared Euclidean distance, or inner product, of pairs of rows; CSR rows a tile at a time."""
     if not sp.issparse(X):
         X = read_only(X)
-        return pair_distances(X, anchors, candidates) if distances else paired(X, X, anchors, candidates)
+        return squared_distances(X, anchors, candidates) if distances else paired(X, X, anchors, candidates)
     out = np.empty(len(anchors))
     for a in range(0, len(anchors), 4096):
         part = slice(a, a + 4096)
@@ -42,6 +47,13 @@ def identity_values(X: Any, anchors: Array, candidates: Array, distances: bool) 
         if distances:
             left = right = left - right
         out[part] = products(left, right)
+    return out
+
+
+def squared_distances(X: Array, first: Array, second: Array) -> Array:
+    """|x_i - x_j|^2 of pairs (i, j) of dense rows, given by their numbers."""
+    out = np.empty(len(first))
+    pair_distances(read_only(X), np.ascontiguousarray(first), np.ascontiguousarray(second), out)
     return out
 
 

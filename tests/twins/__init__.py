@@ -16,7 +16,6 @@
 | sweep.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
 | sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
 | sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
-| sweep.mean_squares | reading.scale | test_twins |
 | soft.soft_sweep | regions.run_soft | test_axes, test_regions (with forgetting) |
 | sparse.sparse_stream | stacked.run | test_axes (CSR), test_twins (forgetting, weights), test_forgetting, test_pairs |
 | sparse.sparse_norms | stacked.run: the norm of Psi | test_mining_blocks (sparse blocks) |
@@ -35,7 +34,6 @@
 | index.add_product | kernel.value | test_axes, test_kernel |
 | index.gather | kernel.run | test_kernel (kernel values kept or computed again) |
 | pairs.inner | neighbors.local_values | test_neighbors |
-| pairs.row_products | neighbors.local_values | test_neighbors |
 | pairs.paired | kernel.value; projected.run_projected | test_axes, test_kernel; test_twins |
 | pairs.pair_distances | mining.squared_distances; projected.run_projected | test_triplets; test_twins |
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |

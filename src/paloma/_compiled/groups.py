@@ -30,10 +30,11 @@ class Triplets(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Points: the rows of X times a factor of X's own type."""
+    """Points: the rows of X times a factor of X's own type; and what `working` gave, if the loop asks for it."""
 
     X: Any
     factor: Any
+    work: Any = None
 
 
 class Csr(NamedTuple):

@@ -10,6 +10,8 @@ from .._progress import explain_wait
 
 # Everything of fast-math but `nnan` and `ninf`: a NaN must still propagate.
 _FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+# A division by 0 gives inf or NaN, as in NumPy: raising would leave matrices half moved, and takes longer to compile.
+_OPTIONS = {"nogil": True, "fastmath": _FASTMATH, "error_model": "numpy"}
 
 
 class _Compiling(event.Listener):
@@ -28,9 +30,9 @@ event.register("numba:compile", _Compiling())
 
 def compiled(function: Callable[..., Any]) -> Any:
     """Compile once per machine (disk cache), release the GIL, allow reassociation but keep NaN."""
-    return njit(cache=True, nogil=True, fastmath=_FASTMATH)(function)
+    return njit(cache=True, **_OPTIONS)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """A piece of a compiled function, part of its caller: passing arrays between two costs as much as d = 16 work."""
-    return njit(inline="always", nogil=True, fastmath=_FASTMATH)(function)
+    return njit(inline="always", **_OPTIONS)(function)

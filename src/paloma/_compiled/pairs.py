@@ -15,15 +15,6 @@ def inner(x, y):
 
 
 @compiled
-def row_products(left, right):
-    """<left_r, right_r> for each row r."""
-    out = np.empty(left.shape[0])
-    for r in range(left.shape[0]):
-        out[r] = inner(left[r], right[r])
-    return out
-
-
-@compiled
 def paired(left, right, i, j):
     """<left[i_r], right[j_r]> for each r."""
     out = np.empty(i.shape[0])
@@ -33,13 +24,11 @@ def paired(left, right, i, j):
 
 
 @compiled
-def pair_distances(X, first, second):
+def pair_distances(X, first, second, out):
     """|x_i - x_j|^2 for each pair (i, j) of row numbers."""
-    out = np.empty(first.shape[0])
     for r in range(first.shape[0]):
-        x, y = X[first[r]], X[second[r]]
-        total = (x[0] - y[0]) * (x[0] - y[0])
-        for s in range(1, x.shape[0]):
-            total += (x[s] - y[s]) * (x[s] - y[s])
+        i, j = first[r], second[r]
+        total = (X[i, 0] - X[j, 0]) * (X[i, 0] - X[j, 0])
+        for s in range(1, X.shape[1]):
+            total += (X[i, s] - X[j, s]) * (X[i, s] - X[j, s])
         out[r] = total
-    return out

@@ -140,9 +140,13 @@ WHOLE = 4
 
 @compiled
 def sparse_values(M, anchors, differences):
-    """p_t^T M v_t of each triplet; `anchors` lists the p by feature (CSC), `differences` has the rows v = p+ - p-."""
+    """p_t^T M v_t of each triplet; `anchors` lists the p by feature (CSC), `differences` has the rows v = p+ - p-.
+
+    Here and below indices are unsigned: they cannot count from the end, and checking that costs as much as the sums.
+    """
     data, triplets, begin = anchors.data, anchors.indices, anchors.indptr
-    out, whole = np.zeros(differences.indptr.shape[0] - 1), np.empty(M.shape[1], M.dtype)
+    v_data, v_indices, v_begin = differences.data, differences.indices, differences.indptr
+    out, whole = np.zeros(v_begin.shape[0] - 1), np.empty(M.shape[1], M.dtype)
     for r in range(M.shape[0]):
         row = M[r]
         if begin[r + 1] - begin[r] >= WHOLE:
@@ -151,8 +155,8 @@ def sparse_values(M, anchors, differences):
         for a in range(begin[r], begin[r + 1]):
             t = triplets[a]
             part = 0.0
-            for b in range(differences.indptr[t], differences.indptr[t + 1]):
-                part += np.float64(row[differences.indices[b]]) * np.float64(differences.data[b])
+            for b in range(np.uint64(v_begin[t]), np.uint64(v_begin[t + 1])):
+                part += np.float64(row[np.uint32(v_indices[b])]) * np.float64(v_data[b])
             out[t] += np.float64(data[a]) * part
     return out
 
@@ -161,6 +165,7 @@ def sparse_values(M, anchors, differences):
 def sparse_move(M, anchors, differences, weight):
     """M += sum_t weight_t p_t v_t^T; arguments as in `sparse_values`."""
     data, triplets, begin = anchors.data, anchors.indices, anchors.indptr
+    v_data, v_indices, v_begin = differences.data, differences.indices, differences.indptr
     whole = np.empty(M.shape[1], M.dtype)
     for r in range(M.shape[0]):
         row, many = M[r], begin[r + 1] - begin[r] >= WHOLE
@@ -172,8 +177,8 @@ def sparse_move(M, anchors, differences, weight):
             if weight[t] == 0.0:
                 continue
             x = weight[t] * np.float64(data[a])
-            for b in range(differences.indptr[t], differences.indptr[t + 1]):
-                row[differences.indices[b]] += x * differences.data[b]
+            for b in range(np.uint64(v_begin[t]), np.uint64(v_begin[t + 1])):
+                row[np.uint32(v_indices[b])] += x * v_data[b]
         if many:
             M[r] = whole
 
@@ -218,8 +223,8 @@ def _inner_products(rows, t, begin, end, steps, data, out):
     """out_s += <x_t, x_s> of row t and those that lists by feature hold."""
     for a in range(rows.indptr[t], rows.indptr[t + 1]):
         c, x = rows.indices[a], np.float64(rows.data[a])
-        for e in range(begin[c], end[c]):
-            out[steps[e]] += x * np.float64(data[e])
+        for e in range(np.uint64(begin[c]), np.uint64(end[c])):
+            out[np.uint32(steps[e])] += x * np.float64(data[e])
 
 
 @compiled

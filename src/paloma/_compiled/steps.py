@@ -32,7 +32,7 @@ def step_size(code, first, second, gap, norm, C):
         if not gap > 0.0:
             return 0.0
         if code == PA1:
-            return min(C, gap / norm)
+            return gap / norm if gap / norm < C else C
         if code == PA:
             return gap / norm
         return gap / (norm + 0.5 / C) if code == PA2 else C

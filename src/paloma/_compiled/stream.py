@@ -19,6 +19,11 @@ from .steps import squared_norm, take
 APART = 1024
 
 
+def working(d, dtype):
+    """Room for the working vectors of a loop."""
+    return np.empty((8, max(d, APART)), dtype)
+
+
 @compiled
 def distance_stream(triplets, rows, matrices, kernel, free, rule, out, scale=None):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
@@ -29,7 +34,7 @@ def distance_stream(triplets, rows, matrices, kernel, free, rule, out, scale=Non
     X, factor, tau, gaps = rows.X, rows.factor, out.tau, out.gaps
     U, L, slots = matrices
     d, shared, local = X.shape[1], X.dtype.type(kernel.lam), X.dtype.type(kernel.mu)
-    work = np.empty((6, max(d, APART)), X.dtype)
+    work = rows.work
     a, b, w, v = work[1], work[2], work[3], work[4]
     loss, updates = 0.0, 0
     for t in range(members.shape[0]):
@@ -75,7 +80,7 @@ def distance_stream(triplets, rows, matrices, kernel, free, rule, out, scale=Non
         weighs = 1.0 if scale is None else scale[t]
         gap, tau[t], step = take(rule, margins[t], C[t], norm, value, weighs)
         gaps[t] = gap
-        loss += max(gap, 0.0)
+        loss += 0.0 if gap < 0.0 else gap
         if step == 0.0:
             continue
         updates += 1
@@ -113,7 +118,7 @@ def similarity_stream(triplets, rows, matrices, kernel, free, rule, out, scale=N
     X, factor, tau, gaps = rows.X, rows.factor, out.tau, out.gaps
     U, L, slots = matrices
     d, shared, local = X.shape[1], X.dtype.type(kernel.lam), X.dtype.type(kernel.mu)
-    work = np.empty((8, max(d, APART)), X.dtype)
+    work = rows.work
     a, b, c, e, w, v = work[1], work[2], work[3], work[4], work[5], work[6]
     loss, updates = 0.0, 0
     for t in range(members.shape[0]):
@@ -159,7 +164,7 @@ def similarity_stream(triplets, rows, matrices, kernel, free, rule, out, scale=N
         weighs = 1.0 if scale is None else scale[t]
         gap, tau[t], step = take(rule, margins[t], C[t], norm, -value, weighs)
         gaps[t] = gap
-        loss += max(gap, 0.0)
+        loss += 0.0 if gap < 0.0 else gap
         if step == 0.0:
             continue
         updates += 1

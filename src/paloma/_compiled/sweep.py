@@ -126,23 +126,3 @@ def similarity_norms(X, triplets, factor):
         out[t, 1] = f4 * pp * qq
         out[t, 2] = f4 * pp * nn
     return out
-
-
-@compiled
-def mean_squares(X, triplets, distances):
-    """Mean over triplets of (|a|^2 + |b|^2) / 2 for distances, of the points' mean |x|^2 for similarities."""
-    total = 0.0
-    for t in range(triplets.shape[0]):
-        p, q, n = triplets[t, 0], triplets[t, 1], triplets[t, 2]
-        aa, bb, cc = 0.0, 0.0, 0.0
-        for s in range(X.shape[1]):
-            x, y, z = np.float64(X[p, s]), np.float64(X[q, s]), np.float64(X[n, s])
-            if distances:
-                aa += (x - y) * (x - y)
-                bb += (x - z) * (x - z)
-            else:
-                aa += y * y
-                bb += z * z
-                cc += x * x
-        total += (aa + bb) / 2.0 if distances else (aa + bb + cc) / 3.0
-    return total / triplets.shape[0]

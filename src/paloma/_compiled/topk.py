@@ -28,7 +28,7 @@ def merge_local(tile, queries, others, best, ids):
             value = alpha * scores[q, i] + table[q, c] + constant[i]
             if not value < worst or start + i == own[q] or item_class[i] == skipped:
                 continue
-            _insert(best[q], ids[q], value, start + i)
+            _insert(best, ids, q, value, start + i)
             worst = best[q, k - 1]
 
 
@@ -42,7 +42,7 @@ def merge_shared(tile, queries, others, best, ids):
         skipped = query_class[q] if others else NO_CLASS
         worst, norm = best[q, k - 1], table[q, 0]
         for a in range(0, scores.shape[1], STRETCH):
-            stop, near = min(a + STRETCH, scores.shape[1]), 0
+            stop, near = a + STRETCH if a + STRETCH < scores.shape[1] else scores.shape[1], 0
             for i in range(a, stop):
                 near += alpha * scores[q, i] + norm + constant[i] < worst
             if near == 0:
@@ -51,7 +51,7 @@ def merge_shared(tile, queries, others, best, ids):
                 value = alpha * scores[q, i] + norm + constant[i]
                 if not value < worst or start + i == own[q] or item_class[i] == skipped:
                     continue
-                _insert(best[q], ids[q], value, start + i)
+                _insert(best, ids, q, value, start + i)
                 worst = best[q, k - 1]
 
 
@@ -64,7 +64,7 @@ def merge_columns(tile, queries, best, ids):
     worst, norms = best[:, k - 1].copy(), table[:, 0].copy()
     for i in range(scores.shape[0]):
         for a in range(0, n, STRETCH):
-            stop, near = min(a + STRETCH, n), 0
+            stop, near = a + STRETCH if a + STRETCH < n else n, 0
             for q in range(a, stop):
                 near += alpha * scores[i, q] + norms[q] + constant[i] < worst[q]
             if near == 0:
@@ -72,7 +72,7 @@ def merge_columns(tile, queries, best, ids):
             for q in range(a, stop):
                 value = alpha * scores[i, q] + norms[q] + constant[i]
                 if value < worst[q] and item_class[i] != query_class[q]:
-                    _insert(best[q], ids[q], value, start + i)
+                    _insert(best, ids, q, value, start + i)
                     worst[q] = best[q, k - 1]
 
 
@@ -87,29 +87,27 @@ def class_minima(tile, minima):
 
 
 @inlined
-def _insert(best, ids, value, number):
-    """Put a value that is smaller than the last one where it belongs."""
-    place = best.shape[0] - 1
-    while place > 0 and value < best[place - 1]:
-        best[place] = best[place - 1]
-        ids[place] = ids[place - 1]
+def _insert(best, ids, row, value, number):
+    """Put a value that is smaller than the last one of a row where it belongs."""
+    place = best.shape[1] - 1
+    while place > 0 and value < best[row, place - 1]:
+        best[row, place] = best[row, place - 1]
+        ids[row, place] = ids[row, place - 1]
         place -= 1
-    best[place] = value
-    ids[place] = number
+    best[row, place] = value
+    ids[row, place] = number
 
 
 @compiled
-def nearest_members(X, anchors, members, starts, sizes, out):
+def nearest_members(X, anchors, members, starts, sizes, best, ids):
     """Numbers of the nearest rows of each anchor r among members[starts_r : starts_r + sizes_r], itself left out.
 
-    out : (n_anchors, k), sorted; of equal distances the member that comes first stays first.
+    best, ids : squared distances, at first infinite, and numbers, (n_anchors, k), sorted; of equal distances the member
+    that comes first stays first.
     """
-    k, d = out.shape[1], X.shape[1]
-    best = np.empty(k, X.dtype)
+    k, d = best.shape[1], X.shape[1]
     for r in range(anchors.shape[0]):
         p = anchors[r]
-        for place in range(k):
-            best[place] = np.inf
         for place in range(starts[r], starts[r] + sizes[r]):
             i = members[place]
             if i == p:
@@ -117,41 +115,34 @@ def nearest_members(X, anchors, members, starts, sizes, out):
             total = (X[p, 0] - X[i, 0]) * (X[p, 0] - X[i, 0])
             for s in range(1, d):
                 total += (X[p, s] - X[i, s]) * (X[p, s] - X[i, s])
-            if total < best[k - 1]:
-                _insert(best, out[r], total, i)
+            if total < best[r, k - 1]:
+                _insert(best, ids, r, total, i)
 
 
 @compiled
-def nearest_mixed(tables, points, best, ids):
+def nearest_mixed(tables, points, bounds, kept, best, ids):
     """The k smallest values (1 - s) a + (s - t) b + t c of each query, for every point (s, t) of a grid.
 
     tables : (3, n_queries, n_items), the values a, b and c; infinite where an item does not count.
-    best, ids : (n_points, n_queries, k), filled sorted; of equal values the item of the lower number comes first.
+    bounds : for each query, what none of its k smallest values is above. kept : room for the numbers of all items.
+    best, ids : (n_points * n_queries, k), at first infinite, sorted; of equal values the item of the lower number comes
+    first.
 
-    A mixture lies between the least and the largest of a, b and c. So no k-th smallest mixture is above the k-th
-    smallest of the largest, and items whose least is above that are out for every point at once.
+    A mixture lies between the least and the largest of a, b and c, so items whose least is above the bound are out for
+    every point at once.
     """
-    k, n = best.shape[2], tables.shape[2]
-    largest, nobody, kept = np.empty(k), np.empty(k, np.int64), np.empty(n, np.int64)
-    for q in range(tables.shape[1]):
-        for place in range(k):
-            largest[place] = np.inf
-        for i in range(n):
-            value = max(max(tables[0, q, i], tables[1, q, i]), tables[2, q, i])
-            if value < largest[k - 1]:
-                _insert(largest, nobody, value, i)
-        bound = largest[k - 1] + 1e-12 * abs(largest[k - 1])
+    k, n_queries = best.shape[1], tables.shape[1]
+    for q in range(n_queries):
         n_kept = 0
-        for i in range(n):
-            if tables[0, q, i] <= bound or tables[1, q, i] <= bound or tables[2, q, i] <= bound:
+        for i in range(tables.shape[2]):
+            if tables[0, q, i] <= bounds[q] or tables[1, q, i] <= bounds[q] or tables[2, q, i] <= bounds[q]:
                 kept[n_kept] = i
                 n_kept += 1
         for p in range(points.shape[0]):
             first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
-            for place in range(k):
-                best[p, q, place] = np.inf
+            row = p * n_queries + q
             for place in range(n_kept):
                 i = kept[place]
                 value = first * tables[0, q, i] + second * tables[1, q, i] + third * tables[2, q, i]
-                if value < best[p, q, k - 1]:
-                    _insert(best[p, q], ids[p, q], value, i)
+                if value < best[row, k - 1]:
+                    _insert(best, ids, row, value, i)

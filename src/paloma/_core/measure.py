@@ -14,8 +14,8 @@ import scipy.sparse as sp
 
 from .._compiled import sweep
 from .._compiled.scratch import Scratch
+from .._rows import squared_distances, squared_norms
 from .._typing import Array
-from .._validation import read_only
 
 
 class Measure(ABC):
@@ -72,6 +72,11 @@ class Measure(ABC):
                 squares += float(norms @ counts[a : a + 4096])
         return squares / (2 * len(triplets))
 
+    def _dense_mean(self, X: Array, triplets: Array) -> float:
+        if not self.is_distance:
+            return float(squared_norms(X)[triplets].mean())
+        return float(np.mean([squared_distances(X, triplets[:, 0], triplets[:, k]).mean() for k in (1, 2)]))
+
     def scale(self, X: Any, triplets: Array) -> float:
         """The number to divide X by, so that the mean square of what the triplets compare becomes `typical`."""
         if not len(triplets):
@@ -79,7 +84,7 @@ class Measure(ABC):
         if sp.issparse(X):
             mean = self._sparse_mean(X, triplets)
         else:
-            mean = sweep.mean_squares(read_only(X), triplets, self.is_distance)
+            mean = self._dense_mean(X, triplets)
         return float(np.sqrt(mean / self.typical)) if mean > 0 else 1.0
 
 

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._compiled.pairs import pair_distances
 from .._compiled.topk import nearest_members
-from .._rows import squared_norms
+from .._rows import squared_distances, squared_norms
 from .._typing import Array
 from .._validation import read_only
 from .tiles import QUERY_TILE, SPARE, Items, nearest
@@ -76,7 +75,8 @@ def _in_small_classes(X: Array, codes: Array, anchors: Array, candidates: Array,
     at = np.minimum(np.searchsorted(distinct, codes[anchors]), len(distinct) - 1)
     few = (distinct[at] == codes[anchors]) & (sizes[at] <= SMALL_CLASS)
     at, out = at[few], found[few]
-    nearest_members(read_only(X), anchors[few], members, starts[at], sizes[at], out)
+    best = np.full(out.shape, np.inf, X.dtype)
+    nearest_members(read_only(X), anchors[few], members, starts[at], sizes[at], best, out)
     found[few] = out
     return few
 
@@ -111,7 +111,7 @@ def _direct(X: Any, anchors: Array, candidates: Array) -> Array:
     """Squared distances formed from differences, inf where there is no candidate."""
     if not sp.issparse(X):
         first = np.repeat(anchors, candidates.shape[1])
-        out = pair_distances(read_only(X), first, candidates.ravel()).reshape(candidates.shape)
+        out = squared_distances(X, first, candidates.ravel()).reshape(candidates.shape)
     else:
         out = np.empty(candidates.shape)
         for a in range(0, len(anchors), QUERY_TILE):

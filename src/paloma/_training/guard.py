@@ -174,10 +174,12 @@ def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance
     """
     tables = np.ascontiguousarray(np.maximum(tables, 0.0) if is_distance else tables, np.float64)
     k = min(N_NEIGHBORS, int(np.isfinite(tables[0]).sum(axis=1).min()))
+    bounds = np.partition(tables.max(axis=0), k - 1, axis=1)[:, k - 1]  # no mixture is above the largest of the three
+    bounds += 1e-12 * np.abs(bounds)
     shape = len(points), len(truth), k
-    best, ids = np.empty(shape), np.empty(shape, np.int64)
-    nearest_mixed(tables, points, best, ids)
-    weight = vote_weights("soft", best.reshape(-1, k), is_distance).reshape(shape)
+    best, ids = np.full((len(points) * len(truth), k), np.inf), np.empty(shape, np.int64)
+    nearest_mixed(tables, points, bounds, np.empty(len(codes), np.int64), best, ids.reshape(best.shape))
+    weight = vote_weights("soft", best, is_distance).reshape(shape)
     share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=2)
     return np.log(share + LEAST_SHARE)
 

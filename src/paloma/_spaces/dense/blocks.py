@@ -12,12 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..._compiled.groups import Csr, Out, Pairs, Rows, Theta, Triplets
-from ..._compiled.pairs import row_products
 from ..._compiled.scratch import Scratch
 from ..._compiled.soft import soft_sweep
 from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse_sweep, sparse_values
 from ..._compiled.steps import squared_norm, step_size
-from ..._compiled.stream import distance_stream, similarity_stream
+from ..._compiled.stream import distance_stream, similarity_stream, working
 from ..._compiled.sweep import correct, sweep
 from ..._core.choice import Choice
 from ..._core.cone import exact_tau, project_one
@@ -33,6 +32,7 @@ from ..._core.stream import (
     is_soft,
     margins_of,
 )
+from ..._rows import row_products
 from ..._typing import Array
 from .decay import forgetting, horizon
 from .matrices import Matrices, class_grams, gram, segments_of
@@ -98,7 +98,8 @@ def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
     slots, out = state.allocate(codes), answers(stream, start, stop)
     fused = distance_stream if choice.measure.is_distance else similarity_stream
     result = fused(
-        asked(choice, stream, start, stop), Rows(stream.X, stream.X.dtype.type(stream.factor)),
+        asked(choice, stream, start, stop),
+        Rows(stream.X, stream.X.dtype.type(stream.factor), working(stream.X.shape[1], stream.X.dtype)),
         Theta(state.shared, state.stack, slots), choice.locality.kernel, None if (slots >= 0).all() else True,
         choice.step.rule, out, stream.scale,
     )  # fmt: skip
@@ -123,7 +124,7 @@ def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
 def _sparse_size(X: Any) -> int:
     """Triplets of an exact block of CSR rows: visits of U weighed against inner products; 0 if U fits into caches."""
     d, n_nonzero = X.shape[1], max(X.nnz / X.shape[0], 1.0)
-    return 0 if d * d * X.dtype.itemsize <= CACHE else int(np.clip(0.3 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
+    return 0 if d * d * X.dtype.itemsize <= CACHE else int(np.clip(0.6 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
 
 
 def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._compiled.pairs import row_products
 from ..._compiled.scratch import Scratch
 from ..._core.locality import SHARED, Locality
-from ..._rows import evenly_spaced
+from ..._rows import evenly_spaced, row_products
 from ..._search.tiles import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
 from ..._typing import Array
 from ..dense.metric import ZERO, groups
@@ -98,7 +97,7 @@ class KernelMetric:
         if self.symmetric:
             start = kernel.selfs(left) + kernel.selfs(right) - 2.0 * start
             first = second = first - second
-        learned = 0.0
+        learned: Array | float = 0.0
         if self.n_support:
             learned = row_products(first, self.images(r, second, codes))
         return self.start * start + learned

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..._compiled.pairs import row_products
-from ..._rows import products
+from ..._rows import products, row_products
 from ..._search.items import LocalItems
 from ..._typing import Array, Rows
 from ..dense.metric import DenseMetric, refuse_dense
