@@ -59,7 +59,7 @@ def _squares(rows, triplet, plus, minus, apart):
 
     a^2 - b^2 = (p- - p+) (a + b), feature by feature, without cancellation: exactly 0 if that is what it is.
     """
-    X, factor = rows
+    X, factor = rows.X, rows.factor
     p, q, n = triplet[0], triplet[1], triplet[2]
     both, positive, negative = 0.0, 0.0, 0.0
     for s in range(X.shape[1]):
