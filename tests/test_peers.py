@@ -228,7 +228,7 @@ def test_the_sentences_of_the_page_follow_from_the_committed_lines():
     assert {name for name, _ in slow} == {"letters", "yaleb", "pets", "coil20"}
     for name, method in slow:
         assert ahead(method, name) < 0.2
-        assert 10 < seconds(method, name) / seconds("lodml", name) < 105
+        assert seconds(method, name) > 10 * seconds("lodml", name)
     assert min(ahead("scml", name) for name in ("pets", "coil20")) > -0.5
     assert ahead("scml", "yaleb") < -1
     scml = [float(fit["accuracy"]) for fit in found["letters", False, "scml"].values()]
