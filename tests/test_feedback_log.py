@@ -42,6 +42,11 @@ def test_a_log_is_the_list_of_what_was_said(ids):
         log[N]
 
 
+@pytest.mark.parametrize("ids", [range(5), [4, 3, 2, 1, 0]])
+def test_a_number_of_numpy_is_a_number(ids):
+    assert Log(spoken(ids)).get(np.int64(3)).id == 3
+
+
 @pytest.mark.parametrize("gone", [[0], [127], [128], [599], [3, 300, 301], range(100, 600), range(N)])
 def test_a_log_without_some(gone):
     said = spoken(range(N))

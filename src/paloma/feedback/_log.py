@@ -9,6 +9,8 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any, overload
 
+import numpy as np
+
 from ._statement import Item, Statement
 
 _FIELDS = tuple(field.name for field in fields(Statement))
@@ -28,6 +30,7 @@ class Log(Sequence[Statement]):
         self.ids = _Ids()
         self._sheets: list[bytes] = []  # full ones
         self._open: tuple[int, list[bytes]] = (0, [])  # the one after so many full ones, not compressed
+        self._read: tuple[int, list[bytes]] = (-1, [])  # the full one that was read last
         self.extend(statements)
 
     def __len__(self) -> int:
@@ -65,8 +68,10 @@ class Log(Sequence[Statement]):
         n_full, rest = self._open
         if number >= n_full:
             return rest
-        found: list[bytes] = marshal.loads(zlib.decompress(self._sheets[number]))
-        return found
+        read = self._read
+        if read[0] != number:
+            read = self._read = number, marshal.loads(zlib.decompress(self._sheets[number]))
+        return read[1]
 
     def extend(self, statements: Iterable[Statement]) -> None:
         """More of them, of ids that are not there yet."""
@@ -129,7 +134,7 @@ class _Ids(Sequence[Item]):
         ids, places = self._held
         if places is not None:
             return places.get(id)
-        if not isinstance(id, int):
+        if not isinstance(id, int | np.integer):
             return None
         place = bisect_left(ids, id)
         return place if place < len(ids) and ids[place] == id else None

@@ -259,18 +259,25 @@ class FeedbackSearch:
         """
         if statement is None and user is None and since is None and until is None:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
-        named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
         with self._lock, single():
-            unknown = [id for id in named if id is not None and self._log.get(id) is None]
-            if unknown:
-                raise ValueError(f"FeedbackSearch: there is no statement {unknown[0]!r} to undo.")
-            log, asked = self._log, None if statement is None else set(named)
-            gone = [k for k, said in enumerate(log)
-                    if (asked is None or said.id in asked) and _meant(said, user, since, until)]  # fmt: skip
+            log = self._log
+            places = range(len(log)) if statement is None else self._places_of(statement)
+            gone = [k for k in places if _meant(log[k], user, since, until)]
             if gone:
                 self._model = self._model.without(gone)
                 self.prepare()
             return [log.ids[k] for k in gone]
+
+    def _places_of(self, statement: Item | Sequence[Item]) -> Sequence[int]:
+        """Where statements stand in the log, ascending."""
+        named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
+        places = set[int]()
+        for id in named:
+            place = self._log.ids.place(id)
+            if place is None:
+                raise ValueError(f"FeedbackSearch: there is no statement {id!r} to undo.")
+            places.add(place)
+        return sorted(places)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
