@@ -156,10 +156,21 @@ def test_values_of_all_strengths_are_those_of_the_metrics():
     state = session(45, user="anna")._model.base
     differences = X[:20] - X[20:40]
     for user in ("anna", None):
-        values = state.values(differences, user)
+        values = state.values(differences, state.learned.inside(user, state.lam))
         for column, strength in enumerate(STRENGTHS):
             direct = ((differences @ state.metric(user, strength)) * differences).sum(axis=1)
             assert values[:, column] == pytest.approx(direct)
+
+
+def test_metrics_that_judge_are_found_when_users_first_speak():
+    search = session(45, user="anna")
+    model = search._model
+    session(1, user="ben", search=search)
+    state, known = model._judges
+    assert state is model.base
+    assert sorted(known) == ["anna", "ben"]
+    for name, matrix in known.items():
+        np.testing.assert_array_equal(matrix, state.learned.inside(name, state.lam))
 
 
 def test_users_who_disagree_have_their_own_metrics():

@@ -8,11 +8,12 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from threadpoolctl import threadpool_info
 
 import paloma
 from paloma import _threads
-from paloma._threads import LARGE, jobs, sharing, single
+from paloma._threads import LARGE, in_threads, jobs, sharing, single
 
 
 class Library:
@@ -137,6 +138,26 @@ def test_bits_do_not_depend_on_n_jobs():
     for model in models[1:]:
         np.testing.assert_array_equal(model.shared_, models[0].shared_)
         np.testing.assert_array_equal(model.metric_matrix(1), models[0].metric_matrix(1))
+
+
+def test_bits_of_sparse_blocks_do_not_depend_on_n_jobs():
+    X, y = sp.random(300, 400, 0.05, format="csr", random_state=1), np.random.default_rng(0).integers(0, 3, 300)
+    models = [paloma.OASIS(random_state=0, block_size=64, n_jobs=n).fit(X, y) for n in (None, 1, 4)]
+    assert models[0].n_updates_ > 64
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.shared_, models[0].shared_)
+
+
+def test_threads_give_their_parts_in_order():
+    names = [[name for name, _ in _in_threads(n)] for n in (1, 3)]
+    assert [[part for _, part in _in_threads(n)] for n in (1, 3)] == [list(range(8))] * 2
+    assert set(names[0]) == {threading.current_thread().name}
+    assert not set(names[1]) & set(names[0])
+
+
+def _in_threads(n_jobs):
+    with jobs(n_jobs):
+        return in_threads(lambda part: (threading.current_thread().name, part), range(8))
 
 
 @pytest.mark.parametrize("n_jobs", [0, -2, 1.5, "two", True])

@@ -6,16 +6,19 @@ on the load, so that the same seed gives the same bits on the same machine.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 # A product of at least so many multiplications is shared: 512 pairs in 512 dimensions, a tile of a search in 128.
 LARGE = 1 << 27
 _jobs: ContextVar[int | None] = ContextVar("jobs", default=None)
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 
 @cache
@@ -59,6 +62,18 @@ def single() -> Iterator[None]:
     """
     with jobs(1), sharing(1):
         yield
+
+
+def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+    """What compiled `work`, which releases Python's lock, makes of each part, by as many threads as may be taken.
+
+    How the work is cut into parts must not depend on the threads; then the bits do not.
+    """
+    number = min(_jobs.get() or n_cpus(), len(parts))
+    if number == 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(work, parts))
 
 
 class _Pool:

@@ -41,6 +41,8 @@ RECALL = 4096
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
 # Numbers that items may have for all of them to be held as the root maps them.
 MAPPED = 1 << 23
+# Numbers that the metrics may have that wait to judge.
+JUDGES = 1 << 23
 # Who speaks if nobody in particular does.
 NOBODY = ""
 # States that are kept at most, for undoing.
@@ -88,15 +90,14 @@ class FeedbackState:
         """The same as a matrix."""
         return self.form(user, strength).matrix()
 
-    def values(self, differences: Array, user: str | None) -> Array:
-        """Squared distances under the metrics of all STRENGTHS, (n, len(STRENGTHS)): they share two products."""
-        dtype = differences.dtype
-        mapped = differences @ self.root.astype(dtype, copy=False)
+    def values(self, differences: Array, inside: Array | None) -> Array:
+        """Squared distances under the metrics of all STRENGTHS, (n, len(STRENGTHS)): they share two products.
+
+        inside : M of mapped rows; None: nothing was learned.
+        """
+        mapped = differences @ self.root.astype(differences.dtype, copy=False)
         none, half, start = (_products(*each) for each in ((differences,) * 2, (mapped, differences), (mapped,) * 2))
-        learned = start
-        if self.learned is not None:
-            inside = self.learned.inside(user, self.lam).astype(dtype, copy=False)
-            learned = _products(mapped @ inside, mapped)
+        learned = start if inside is None else _products(mapped @ inside, mapped)
         return np.stack([none, half, start, 0.5 * (start + learned), learned], axis=1)
 
     def __paloma_state__(self) -> dict[str, Any]:
@@ -171,6 +172,7 @@ class Model:
         self._choice = Choice(DISTANCE, locality, Step.parse("pa1", None), Psd("end"), STEP / both, MARGIN)
         self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
         self._items: tuple[Array, Array] = (self.base.root, rows.whole[:0])
+        self._judges: tuple[FeedbackState, dict[str, Array]] = (self.base, {})
         self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(unpacked(said), rows.number, len(rows.ids)))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
@@ -222,6 +224,25 @@ class Model:
         if _name(lesson) not in live.distrusted:
             learned = self._told(learned, lesson, live.root, n)
         self.live = replace(live, n=n, learned=learned)
+        if self.guard:
+            self._judge(_name(lesson))
+
+    def _judge(self, user: str) -> Array | None:
+        """M of mapped rows that judges what a user says: that of the last full page; None if nothing was learned.
+
+        It is found when the user first speaks, so that not all of them are when the page is full.
+        """
+        if self.base.learned is None:
+            return None
+        if self._judges[0] is not self.base:
+            self._judges = self.base, {}
+        known = self._judges[1]
+        found = known.get(user)
+        if found is None:
+            found = self.base.learned.inside(user or None, self.lam)
+            if (len(known) + 1) * found.size <= JUDGES:
+                known[user] = found
+        return found
 
     def without(self, numbers: Sequence[int]) -> "Model":
         """The model that never heard these statements: the rest is heard again from the last state before them."""
@@ -351,7 +372,7 @@ class Model:
             own = [k for k, name in enumerate(users) if name == user]
             lessons = [ranked[k] for k in own]
             pairs, sides, _ = _joined(lessons)
-            values = self.base.values(self.rows.unit_differences(pairs), user or None)
+            values = self.base.values(self.rows.unit_differences(pairs), self._judge(user))
             owner = np.repeat(np.arange(len(own)), [len(each.sides) for each in lessons])
             weight = np.concatenate([each.triplet_weight for each in lessons])
             right = weight[:, None] * (0.5 + 0.5 * np.sign(values[sides[:, 1]] - values[sides[:, 0]]))

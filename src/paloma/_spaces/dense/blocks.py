@@ -33,6 +33,7 @@ from ..._core.stream import (
     margins_of,
 )
 from ..._rows import row_products
+from ..._threads import in_threads
 from ..._typing import Array
 from .decay import forgetting, horizon
 from .matrices import Matrices, class_grams, gram, segments_of
@@ -44,6 +45,8 @@ STREAM_DIMENSION = {8: 52, 4: 65}
 CACHE = 1 << 24
 # The pairs of a block, of very many classes, may be so many numbers.
 GATHERED = 1 << 22
+# The rows of U are passed over in so many parts, which threads share, by blocks of CSR rows.
+SPARSE_PARTS = 8
 # The fused loop works through this many triplets per call, so that progress can be shown.
 STREAM_CHUNK = 1 << 16
 
@@ -132,18 +135,26 @@ def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start:
     triplets, X = stream.triplets[start:stop], stream.X
     p, v = X[triplets[:, 0]], X[triplets[:, 1]] - X[triplets[:, 2]]
     columns, v_begin = p.tocsc(), v.tocsc().indptr
-    anchors = Csr(columns.data, columns.indices, columns.indptr, 1.0)
+    parts = _row_parts(state.shared, columns)
     differences = Csr(v.data, v.indices, v.indptr, 1.0)
+    values = sum(in_threads(lambda part: sparse_values(*part, differences), parts))
     norms = sparse_norms(Csr(X.data, X.indices, X.indptr, stream.factor), triplets)
     weight = np.empty(stop - start)
     result = sparse_sweep(
-        asked(choice, stream, start, stop, norms=norms), sparse_values(state.shared, anchors, differences),
+        asked(choice, stream, start, stop, norms=norms), values,
         (Csr(p.data, p.indices, p.indptr, stream.factor), differences), (columns.indptr, v_begin),
         choice.locality.kernel, choice.step.rule,
         answers(stream, start, stop, weight), stream.scale,
     )  # fmt: skip
-    sparse_move(state.shared, anchors, differences, weight)
+    in_threads(lambda part: sparse_move(*part, differences, weight), parts)
     return result
+
+
+def _row_parts(U: Array, columns: Any) -> list[tuple[Array, Csr]]:
+    """Rows of U with the anchors that have their features (CSC), in parts of about as many non-zeros each."""
+    edges = np.searchsorted(columns.indptr, np.linspace(0, columns.nnz, SPARSE_PARTS + 1))
+    edges[0], edges[-1] = 0, len(U)
+    return [(U[a:b], Csr(columns.data, columns.indices, columns.indptr[a : b + 1], 1.0)) for a, b in pairwise(edges)]
 
 
 def _exact_block(
