@@ -6,6 +6,7 @@ and moves each matrix by one product.
 
 from functools import partial
 from itertools import pairwise
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ def plan(choice: Choice, state: Matrices, stream: Stream, block: int | str) -> t
 
 def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tuple[float, int]], int]:
     if sp.issparse(stream.X):
-        size = _sparse_size(stream.X) if block == "auto" else int(block)
+        size = _sparse_size(stream) if block == "auto" else int(block)
         return (
             (partial(_sparse_block), STREAM_CHUNK)
             if choice.locality.is_local or not size
@@ -124,10 +125,17 @@ def _sparse_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
     return result
 
 
-def _sparse_size(X: Any) -> int:
-    """Triplets of an exact block of CSR rows: visits of U weighed against inner products; 0 if U fits into caches."""
+def _sparse_size(stream: Stream) -> int:
+    """Triplets of an exact block of CSR rows: visits of U weighed against inner products; 0 if U fits into caches.
+
+    Blocks of one stretch are equally long: a short last one would visit U for little.
+    """
+    X, n = stream.X, len(stream.triplets)
     d, n_nonzero = X.shape[1], max(X.nnz / X.shape[0], 1.0)
-    return 0 if d * d * X.dtype.itemsize <= CACHE else int(np.clip(0.6 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
+    if d * d * X.dtype.itemsize <= CACHE:
+        return 0
+    n_blocks = ceil(n / np.clip(0.6 * d**1.5 / n_nonzero, 256, STREAM_CHUNK))
+    return ceil(n / max(n_blocks, 1)) or 1
 
 
 def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start: int, stop: int) -> tuple[float, int]:
