@@ -166,11 +166,12 @@ def test_metrics_that_judge_are_found_when_users_first_speak():
     search = session(45, user="anna")
     model = search._model
     session(1, user="ben", search=search)
-    state, known = model._judges
-    assert state is model.base
-    assert sorted(known) == ["anna", "ben"]
-    for name, matrix in known.items():
-        np.testing.assert_array_equal(matrix, state.learned.inside(name, state.lam))
+    assert sorted(model._judges()) == ["anna", "ben"]
+    for name, matrix in model._judges().items():
+        np.testing.assert_array_equal(matrix, model.base.learned.inside(name, model.lam))
+    for k in range(12):
+        session(1, user=f"user {k}", search=search)
+    assert len(model._judges()) == 8
 
 
 def test_users_who_disagree_have_their_own_metrics():

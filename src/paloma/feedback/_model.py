@@ -41,8 +41,8 @@ RECALL = 4096
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
 # Numbers that items may have for all of them to be held as the root maps them.
 MAPPED = 1 << 23
-# Numbers that the metrics may have that wait to judge.
-JUDGES = 1 << 23
+# Metrics that may wait to judge.
+JUDGES = 8
 # Who speaks if nobody in particular does.
 NOBODY = ""
 # States that are kept at most, for undoing.
@@ -172,7 +172,7 @@ class Model:
         self._choice = Choice(DISTANCE, locality, Step.parse("pa1", None), Psd("end"), STEP / both, MARGIN)
         self._mapped: tuple[Array, Array] = (self.base.root, rows.whole)
         self._items: tuple[Array, Array] = (self.base.root, rows.whole[:0])
-        self._judges: tuple[FeedbackState, dict[str, Array]] = (self.base, {})
+        self._judging: tuple[FeedbackState, dict[str, Array]] = (self.base, {})
         self._lesson = lru_cache(KEPT_LESSONS)(lambda said: lesson_of(unpacked(said), rows.number, len(rows.ids)))
 
     def metric(self, user: str | None = None, strength: float | None = None) -> Array:
@@ -224,25 +224,29 @@ class Model:
         if _name(lesson) not in live.distrusted:
             learned = self._told(learned, lesson, live.root, n)
         self.live = replace(live, n=n, learned=learned)
-        if self.guard:
+        if self.guard and len(self._judges()) < JUDGES:
             self._judge(_name(lesson))
 
     def _judge(self, user: str) -> Array | None:
         """M of mapped rows that judges what a user says: that of the last full page; None if nothing was learned.
 
-        It is found when the user first speaks, so that not all of them are when the page is full.
+        That of the first users is found when they speak, so that not all of them are when the page is full.
         """
         if self.base.learned is None:
             return None
-        if self._judges[0] is not self.base:
-            self._judges = self.base, {}
-        known = self._judges[1]
+        known = self._judges()
         found = known.get(user)
         if found is None:
             found = self.base.learned.inside(user or None, self.lam)
-            if (len(known) + 1) * found.size <= JUDGES:
+            if len(known) < JUDGES:
                 known[user] = found
         return found
+
+    def _judges(self) -> dict[str, Array]:
+        """Those that were found since the last page was full."""
+        if self._judging[0] is not self.base:
+            self._judging = self.base, {}
+        return self._judging[1]
 
     def without(self, numbers: Sequence[int]) -> "Model":
         """The model that never heard these statements: the rest is heard again from the last state before them."""
