@@ -63,6 +63,14 @@ CALLS = {  # what is given to fit and to partial_fit: (X, y, keywords), error, m
     "weight nan": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, np.nan)}), ValueError, WEIGHT),
     "weight inf": ((X, Y, {"triplets": T, "triplet_weight": spoilt(ONES, np.inf)}), ValueError, WEIGHT),
     "weights too few": ((X, Y, {"triplets": T, "triplet_weight": ONES[1:]}), ValueError, WEIGHT),
+    "weights of words": ((X, Y, {"triplets": T, "triplet_weight": ["a"] * len(T)}), ValueError, WEIGHT),
+    "weight beyond reason": ((X, Y, {"triplets": T, "triplet_weight": 1e308 * ONES}), ValueError, WEIGHT),
+    "rows of two lengths": (([[1.0], *X.tolist()], [0, *Y], {}), ValueError, "rows of X must all be of one length"),
+    "triplets of two lengths": ((X, Y, {"triplets": [[0, 1], [0, 1, 2]]}), ValueError, "triplets must be .* lengths"),
+    "points without features": ((None, None, {"triplets": POINTS[:, :, :0]}), ValueError, r"(?i)0 feature"),
+    "None in y": ((X, [None, *Y[1:].tolist()], {}), ValueError, "of type NoneType, int"),
+    "dates in y": ((X, Y.astype("M8[D]"), {}), ValueError, "strings or numbers, got dtype datetime64"),
+    "lists in y": ((X, [[1], [1, 2], *Y[2:].tolist()], {}), ValueError, "of type int, list"),
 }  # fmt: skip
 
 
@@ -110,8 +118,8 @@ ASKED = [(name, how) for name in LEARNERS for how in ASKING] + [
 @pytest.mark.parametrize(("name", "how"), ASKED)
 @pytest.mark.parametrize(
     ("data", "match"),
-    [(WIDE, FEATURE), (NARROW, FEATURE), (spoilt(X, np.nan), NAN), (spoilt(X, np.inf), INFINITE)],
-    ids=["wide", "narrow", "nan", "inf"],
+    [(WIDE, FEATURE), (NARROW, FEATURE), (spoilt(X, np.nan), NAN), (spoilt(X, np.inf), INFINITE), (1e200 * X, LARGE)],
+    ids=["wide", "narrow", "nan", "inf", "huge"],
 )
 def test_wrong_features_and_values_in_every_method(name, how, data, match):
     call = (ASKING | ASKING_DISTANCE)[how]
@@ -251,8 +259,8 @@ def test_the_classifier_refuses_data(name, case):
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "kneighbors"])
 @pytest.mark.parametrize(
     ("query", "match"),
-    [(WIDE, FEATURE), (spoilt(X, np.nan), NAN), (spoilt(X, np.inf), INFINITE), (X[:0], EMPTY)],
-    ids=["wide", "nan", "inf", "empty"],
+    [(WIDE, FEATURE), (spoilt(X, np.nan), NAN), (spoilt(X, np.inf), INFINITE), (X[:0], EMPTY), (1e200 * X, LARGE)],
+    ids=["wide", "nan", "inf", "empty", "huge"],
 )
 def test_the_classifier_refuses_queries(query, match, method):
     knn = paloma.MetricKNeighborsClassifier().fit(X, Y)
@@ -260,6 +268,40 @@ def test_the_classifier_refuses_queries(query, match, method):
     with pytest.raises(ValueError, match=match):
         getattr(knn, method)(query)
     assert np.array_equal(knn.predict_proba(X), before)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "match"),
+    [
+        ({"classes": 3}, "1d array"),
+        ({"classes": [0, None]}, "of type NoneType, int"),
+        ({"sample_weight": ["a"] * N}, "sample_weight must have one value for each of the 24 rows of X, each a number"),
+        ({"sample_weight": [1e308] * N}, "sample_weight must be finite"),
+    ],
+)
+def test_the_classifier_refuses_classes_and_weights(keywords, match):
+    knn = paloma.MetricKNeighborsClassifier().fit(X, Y)
+    before = knn.predict_proba(X)
+    with pytest.raises(ValueError, match=match):
+        knn.partial_fit(X, Y, **keywords)
+    assert np.array_equal(knn.predict_proba(X), before)
+    assert knn.n_streamed_ == 0
+
+
+def test_the_classifier_counts_the_other_rows():
+    knn = paloma.MetricKNeighborsClassifier().fit(X, Y)
+    with pytest.raises(ValueError, match="n_neighbors=24 is more than the 23 other rows"):
+        knn.kneighbors(n_neighbors=N)
+    with pytest.raises(ValueError, match="n_neighbors=1 is more than the 0 other rows"):
+        paloma.MetricKNeighborsClassifier().partial_fit(X[:1], Y[:1]).kneighbors()
+
+
+def test_a_row_is_too_large_by_the_units_of_the_metric():
+    metric = paloma.LODML(random_state=0).fit(1e50 * X, Y)
+    assert np.isfinite(metric.pairwise_score(1e60 * X, 1e50 * X, Y)).all()
+    narrow = paloma.LODML(random_state=0).fit(1e-50 * X, Y)
+    with pytest.raises(ValueError, match=LARGE):
+        narrow.pairwise_score(1e60 * X, 1e-50 * X, Y)
 
 
 @pytest.mark.parametrize("n_neighbors", [0, -1, "three", N + 1])

@@ -78,3 +78,29 @@ def test_notebooks_show_parameters():
     assert "MetricKNeighborsClassifier" in html
     assert "LODML" in html
     assert "0.125" in html
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "string", "category"])
+def test_labels_of_a_pandas_type_keep_their_kind(dtype):
+    pandas = pytest.importorskip("pandas")
+    plain = {"Int64": Y, "boolean": Y > 0, "string": Y.astype(str), "category": Y.astype(str)}[dtype]
+    labels = pandas.Series(plain).astype(dtype)
+    metric = LODML(random_state=0, n_epochs=1).fit(X, labels)
+    assert metric.classes_.dtype.kind == plain.dtype.kind
+    assert metric.classes_.tolist() == np.unique(plain).tolist()
+    with pytest.raises(ValueError, match=r"contains NaN|of type NAType|of type float, str"):
+        metric.fit(X, labels.where(np.arange(len(Y)) > 0))
+
+
+@pytest.mark.parametrize("labels", [list(Y > 0), (Y > 0).tolist(), list(Y.astype(np.uint8)), list(Y.astype(str))])
+def test_labels_in_a_list_keep_their_kind(labels):
+    metric = LODML(random_state=0, n_epochs=1).fit(X, labels)
+    assert metric.classes_.tolist() == np.unique(labels).tolist()
+    assert metric.classes_.dtype.kind == np.asarray(labels).dtype.kind
+
+
+def test_labels_of_numpys_new_strings_are_words():
+    labels = Y.astype(str).astype(np.dtypes.StringDType())
+    metric = LODML(random_state=0, n_epochs=1).fit(X, labels)
+    assert metric.classes_.tolist() == ["0", "1", "2"]
+    assert metric.classes_.dtype.kind == "U"

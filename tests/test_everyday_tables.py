@@ -47,6 +47,23 @@ def test_missing_values_are_dropped_or_filled_in(tmp_path):
     assert "belong to the model" in run("update", model, table, "--missing", "mean", code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("new.csv", "a,b,c,d,label\n1,2,3,4,\n4,3,2,1,red\n"),
+        ("new.jsonl", '{"a": 1, "b": 2, "c": 3, "d": 4, "label": null}\n{"a": 4, "b": 3, "c": 2, "d": 1}\n'),
+    ],
+)
+def test_queries_need_no_labels_in_their_label_column(name, text, tmp_path):
+    table, model, queries = tmp_path / "rows.csv", tmp_path / "model.paloma", tmp_path / name
+    table.write_text("\n".join(line for k, line in enumerate(HOLES) if k not in (3, 7)))
+    run("fit", table, "-o", model, "-q")
+    queries.write_text(text)
+    assert len(run("predict", model, queries).stdout.split()) == 2
+    assert len(run("search", model, queries, "--json").stdout.splitlines()) == 2
+    assert "the value is missing" in run("update", model, queries, code=1).stderr
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".feather", ".npz"])
 def test_missing_values_in_other_formats(suffix, tmp_path):
     table, model = tmp_path / f"holes{suffix}", tmp_path / "model.paloma"

@@ -225,6 +225,10 @@ REFUSED = {
     "nan items": (lambda i: i.add([[np.nan] * 5]), ValueError, "NaN"),
     "no items": (lambda i: i.add(np.empty((0, 5))), ValueError, "0 sample"),
     "nan queries": (lambda i: i.search([[np.nan] * 5], 2), ValueError, "NaN"),
+    "huge items": (lambda i: i.add(1e200 * NEW), ValueError, "too large"),
+    "huge queries": (lambda i: i.search(1e200 * Q, 2), ValueError, "too large"),
+    "huge feedback": (lambda i: i.feedback(1e200 * Q[0], nearer=0, farther=1), ValueError, "too large"),
+    "ids of two lengths": (lambda i: i.add(NEW, ids=[[70], [71, 72]]), ValueError, "ids must be .* different lengths"),
     "labels of another length": (lambda i: i.add(NEW, ["blue"]), ValueError, "1 labels for 2 rows"),
     "labels of another kind": (lambda i: i.add(NEW, [1, 2]), TypeError, "words"),
     "shares of other classes": (lambda i: i.add(NEW, np.full((2, 3), 1 / 3)), ValueError, r"\(2, 4\)"),
@@ -272,6 +276,22 @@ def test_empty_indexes_and_unfitted_metrics():
     with pytest.raises(ValueError, match="now has 10 features"):
         index.refresh()
     assert index.search(Q, 2)[1].shape == (25, 2)
+
+
+@pytest.mark.parametrize("keywords", [{"ids": [0, 0]}, {"y": ["a"]}, {"payload": [object()] * 2}])
+def test_refused_first_items_leave_an_unfitted_metric_unfitted(keywords):
+    metric = LODML(random_state=0)
+    index = MetricIndex(metric)
+    with pytest.raises((TypeError, ValueError)):
+        index.add(X[:2], **keywords)
+    assert not hasattr(metric, "n_features_in_")
+    assert index.add(X[:, :3]).tolist() == list(range(60))
+
+
+def test_no_ids_name_no_vectors():
+    index = MetricIndex(fitted())
+    index.add(X, Y)
+    assert index.vectors_of([]).shape == (0, 5)
 
 
 def test_default_ids_end_before_they_overflow():

@@ -14,8 +14,12 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from ._typing import Array
 
 FLOATS = [np.float64, np.float32]
+# Weights beyond this, times others, might leave float64.
+_HEAVIEST = 1e100
 # Beyond these norms (in scaled units) |a|^4 leaves float64, or |a|^2 leaves float32.
 _LARGEST = {8: 1e70, 4: 1e17}
+# Rows that are read are worth a look in scaled units only beyond these values.
+_HUGE = {8: 1e30, 4: 1e6}
 
 
 @contextmanager
@@ -70,6 +74,8 @@ def _rows(estimator: Any, X: Any, reset: bool, dtypes: list[Any], named: bool) -
                     "values in: put paloma.preprocessing.FillMissing() in front, or use paloma.train(..., "
                     "fill_missing=True)."
                 ) from None
+            if "inhomogeneous" in str(error):
+                raise ValueError(f"{name_of(estimator)}: the rows of X must all be of one length ({error})") from None
             if not re.search("convert|cast|promoted", str(error)):
                 raise
             if (found := _column_without_numbers(X)) is not None:
@@ -141,13 +147,18 @@ def check_labels(estimator: Any, y: Any, n: int, what: str = "rows of X") -> Arr
     if type(y) is np.ndarray and y.ndim == 1:
         labels = np.ascontiguousarray(y)
     else:
-        labels = column_or_1d(np.array(y, object) if isinstance(y, list | tuple) else y, warn=True)
-    if labels.dtype.kind == "O":
+        labels = column_or_1d(np.array(y, object) if isinstance(y, list | tuple) else np.asarray(y), warn=True)
+    if labels.dtype.kind in "OT":
         labels = _of_one_kind(estimator, labels)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"{name_of(estimator)}: Input y contains NaN or infinity; labels must be finite.")
     if labels.dtype.kind == "c":
         raise ValueError(f"{name_of(estimator)}: complex labels are not supported. Complex data not supported.")
+    if labels.dtype.kind in "mMV":
+        raise ValueError(
+            f"{name_of(estimator)}: labels must be strings or numbers, got dtype {labels.dtype}. Convert y first, e.g. "
+            "with y.astype(str)."
+        )
     if len(labels) != n:
         raise ValueError(f"{name_of(estimator)}: inconsistent lengths, y has {len(labels)} labels for {n} {what}.")
     return labels
@@ -175,24 +186,38 @@ def check_marker(estimator: Any, unlabeled: Any, labels: Array) -> None:
 
 def _of_one_kind(estimator: Any, labels: Array) -> Array:
     values = labels.tolist()
-    out = np.asarray(values) if len({isinstance(value, str | bytes) for value in values}) < 2 else labels
-    if out.dtype.kind not in "USbiufc" or out.ndim != 1:
+    words = {isinstance(value, str | bytes) for value in values}
+    plain = len(words) < 2 and all(isinstance(value, str | bytes | Real | np.bool_) for value in values)
+    out = np.asarray(values) if plain else labels
+    if out.dtype.kind not in "USbiuf" or out.ndim != 1:
+        found = ", ".join(sorted({type(value).__name__ for value in values}))
         raise ValueError(
-            f"{name_of(estimator)}: y mixes strings and numbers. Use one type for all labels, including the "
-            "`unlabeled` marker."
+            f"{name_of(estimator)}: y mixes strings and numbers, or holds neither: its values are of type {found}. Use "
+            "one type for all labels, including the `unlabeled` marker for rows that have none."
         )
     return out
 
 
+def as_array(estimator: Any, values: Any, expected: str) -> Array:
+    """What was passed as an array; lists whose parts are of different lengths are refused."""
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"{name_of(estimator)}: {expected}; got lists of different lengths, which make no array."
+        ) from None
+
+
 def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
     """(n, 3) row numbers inside X."""
-    array = np.asarray(triplets)
     who = name_of(estimator)
+    expected = (
+        "triplets must be an int array (n, 3) of row numbers (anchor, positive, negative), or points (n, 3, d) with "
+        "X=None"
+    )
+    array = as_array(who, triplets, expected)
     if array.ndim != 2 or array.shape[1] != 3:
-        raise ValueError(
-            f"{who}: triplets must be an int array (n, 3) of row numbers (anchor, positive, negative), or points (n, "
-            f"3, d) with X=None; got shape {array.shape}."
-        )
+        raise ValueError(f"{who}: {expected}; got shape {array.shape}.")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{who}: triplets must be integer row numbers of X, got dtype {array.dtype}.")
     if array.size and (array.min() < 0 or array.max() >= n_rows):
@@ -203,14 +228,12 @@ def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
 
 def check_points(estimator: Any, points: Any, width: int = 3) -> tuple[Array, Array]:
     """(n, width, d) points as rows and the triplets, or pairs, that number them."""
-    array = np.asarray(points)
     who, what = name_of(estimator), {3: "triplets", 2: "pairs"}[width]
+    expected = f"without X, {what} must be points of shape (n, {width}, d)"
+    array = as_array(who, points, expected)
     if array.ndim != 3 or array.shape[1] != width:
-        raise ValueError(
-            f"{who}: without X, {what} must be points of shape (n, {width}, d), got shape {array.shape}. "
-            "Pass X to use row numbers."
-        )
-    flat = array.reshape(-1, array.shape[2])
+        raise ValueError(f"{who}: {expected}, got shape {array.shape}. Pass X to use row numbers.")
+    flat = array.reshape(len(array) * width, array.shape[2])
     if _plain(flat, FLOATS):
         flat = np.ascontiguousarray(flat)
     else:
@@ -220,13 +243,11 @@ def check_points(estimator: Any, points: Any, width: int = 3) -> tuple[Array, Ar
 
 def check_pairs(estimator: Any, pairs: Any, n_rows: int) -> Array:
     """(n, 2) row numbers inside X."""
-    array = np.asarray(pairs)
     who = name_of(estimator)
+    expected = "pairs must be an int array (n, 2) of row numbers, or points (n, 2, d) with X=None"
+    array = as_array(who, pairs, expected)
     if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(
-            f"{who}: pairs must be an int array (n, 2) of row numbers, or points (n, 2, d) with X=None; got dtype "
-            f"{array.dtype} of shape {array.shape}."
-        )
+        raise ValueError(f"{who}: {expected}; got dtype {array.dtype} of shape {array.shape}.")
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         worst = int(array.min()) if array.min() < 0 else int(array.max())
         raise ValueError(f"{who}: pairs must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
@@ -235,13 +256,11 @@ def check_pairs(estimator: Any, pairs: Any, n_rows: int) -> Array:
 
 def check_targets(estimator: Any, targets: Any, n: int) -> Array:
     """+1 (similar) or -1 (dissimilar) for each pair."""
-    array = np.asarray(targets)
+    expected = f"pair_targets must be +1 (similar) or -1 (dissimilar) for each of the {n} pairs"
+    array = as_array(estimator, targets, expected)
     if targets is None or array.shape != (n,) or not np.isin(array, (-1, 1)).all():
         got = "none" if targets is None else f"shape {array.shape}" if array.shape != (n,) else "other values"
-        raise ValueError(
-            f"{name_of(estimator)}: pair_targets must be +1 (similar) or -1 (dissimilar) for each of the {n} pairs, "
-            f"got {got}."
-        )
+        raise ValueError(f"{name_of(estimator)}: {expected}, got {got}.")
     return array.astype(np.float64)
 
 
@@ -251,13 +270,15 @@ def check_weight(
     """One finite nonnegative weight for each of n triplets, or rows; or None."""
     if weight is None:
         return None
-    array = np.asarray(weight, np.float64)
+    expected = f"{name} must have one value for each of the {n} {what}"
+    try:
+        array = np.asarray(weight, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name_of(estimator)}: {expected}, each a number ({error}).") from None
     if array.shape != (n,):
-        raise ValueError(
-            f"{name_of(estimator)}: {name} must have one value for each of the {n} {what}, got shape {array.shape}."
-        )
-    if not np.isfinite(array).all() or (array < 0).any():
-        raise ValueError(f"{name_of(estimator)}: {name} must be finite and not negative.")
+        raise ValueError(f"{name_of(estimator)}: {expected}, got shape {array.shape}.")
+    if not ((array >= 0) & (array <= _HEAVIEST)).all():
+        raise ValueError(f"{name_of(estimator)}: {name} must be finite and not negative, and at most {_HEAVIEST:.0e}.")
     return array
 
 
@@ -267,12 +288,17 @@ def _largest(X: Any) -> float:
     return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
+def is_huge(X: Any) -> bool:
+    """Whether values in X are so large that it depends on the units of a metric if they overflow."""
+    return not _largest(X) < _HUGE[X.dtype.itemsize]
+
+
 def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
-    """Refuse rows so large that a step would overflow."""
+    """Refuse rows so large that a step, or a distance, would overflow."""
     largest = _largest(X) * factor * np.sqrt(X.shape[1])
     if not largest < _LARGEST[X.dtype.itemsize]:
         raise ValueError(
-            f"{name_of(estimator)}: values in X are too large, a step would overflow (largest row norm about "
+            f"{name_of(estimator)}: values in X are too large, squares of them would overflow (largest row norm about "
             f"{largest:.0e} in scaled units, limit {_LARGEST[X.dtype.itemsize]:.0e} for {X.dtype}). Scale the data."
         )
 

@@ -29,6 +29,7 @@ class Reader:
 
     owner : the estimator, which checks the names and number of features of rows, and whose name errors begin with.
     readout : gives the metric in the units of X; called once, when a value is first asked for.
+    refuse_huge : refuses rows so large that their values would overflow.
     unlabeled : the label that marks rows without one; None: there is no such label.
     memory : gives the rows that the learner remembers of its stream, and their class codes.
     training : rows and class codes, if those are the only candidates (a precomputed kernel); else None.
@@ -42,6 +43,7 @@ class Reader:
     dtype: Any
     memory: Callable[[Any], tuple[Any, Array]]
     readout: Callable[[], Any]
+    refuse_huge: Callable[[Any], None]
     training: tuple[Array, Array | None] | None = None
 
     @property
@@ -67,7 +69,13 @@ class Reader:
 
     def rows(self, X: Any, *, named: bool = True) -> Any:
         """Checked rows, in the learner's precision; `named`: their feature names must be those of `fit`."""
-        return check.check_queries(self.owner, X, self.dtype, named=named)
+        return self.sized(check.check_queries(self.owner, X, self.dtype, named=named))
+
+    def sized(self, rows: Any) -> Any:
+        """These rows, unless they are so large that their values would overflow."""
+        if check.is_huge(rows):
+            self.refuse_huge(rows)
+        return rows
 
     def codes(self, y: Any, n: int, what: str = "rows of X") -> Array:
         """Codes of candidates' labels: UNSEEN for a class never seen, SHARED without labels."""
@@ -107,19 +115,15 @@ class Reader:
 
     def pair_values(self, pairs: Any, y: Any, X: Any) -> Array:
         """Values of pairs: points (n, 2, d), or row numbers (n, 2) of X; y are the classes of the second ones."""
-        array = np.asarray(pairs)
         if X is not None:
             rows = self.rows(X)
-            if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
-                raise ValueError(
-                    f"if X is given, pairs must be an int array (n, 2) of row numbers, got shape {array.shape}."
-                )
-            if array.size and not (array.min() >= 0 and array.max() < rows.shape[0]):
-                raise ValueError(f"pairs must refer to rows 0 to {rows.shape[0] - 1} of X.")
+            array = check.check_pairs(self.owner, pairs, rows.shape[0])
             left, right = rows[array[:, 0]], rows[array[:, 1]]
         else:
+            expected = "pairs must be points (n, 2, d), or row numbers (n, 2) with X="
+            array = check.as_array(self.owner, pairs, expected)
             if array.ndim != 3 or array.shape[1] != 2:
-                raise ValueError(f"pairs must be points (n, 2, d), or row numbers (n, 2) with X=; got {array.shape}.")
+                raise ValueError(f"{self.who}: {expected}; got shape {array.shape}.")
             flat = self.rows(array.reshape(-1, array.shape[2]), named=False)
             left, right = flat[0::2], flat[1::2]
         return self.values(left, right, self.candidates(right, y, "pairs"))

@@ -17,7 +17,7 @@ from .._core.regions import Regions
 from .._core.space import Counts, Kept, Pass, Space
 from .._core.stream import Stream, Tally
 from .._reading import Balance, Reader
-from .._reading.whitened import Whitened, on_whitened, widened
+from .._reading.whitened import Whitened, on_whitened, whitened, widened
 from .._typing import Array, Rows
 from .drift import Drift
 from .reservoir import Reservoir
@@ -131,8 +131,14 @@ class Model:
         """What reads this model as it is now; `owner` is the estimator, which checks rows."""
         return Reader(
             owner, settings.choice.measure, self.labels, self.regions, settings.unlabeled, self.space.dtype,
-            self.reservoir.sample, lambda: self.readout(settings), getattr(self.space, "training", None),
+            self.reservoir.sample, lambda: self.readout(settings), lambda rows: self._refuse_huge(settings, rows),
+            getattr(self.space, "training", None),
         )  # fmt: skip
+
+    def _refuse_huge(self, settings: Settings, rows: Rows) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = whitened(rows, self.whitener)
+        settings.space.check_magnitude(settings.who, settings.choice, inside, self.space.factor)
 
     def drop_classes(self, codes: Array) -> None:
         """Forget these class codes; the others are renumbered, in the same order."""

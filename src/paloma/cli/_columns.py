@@ -1,7 +1,7 @@
 """Columns of a table: features and label; and errors that name a row and a column."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
@@ -19,7 +19,7 @@ _KINDS = {"i": "int", "u": "int", "b": "int", "f": "float", "U": "str", "S": "st
 class Wanted:
     """The columns that a command reads from a table.
 
-    label : name of the label column; `needed` says whether a table must have it.
+    label : name of the label column; `needed` says whether a table must have it, `read` whether anybody reads it.
     features : feature columns of the model, in its order; None: all columns except the label and those of `drop`.
     n_features : number of features of the model, if they have no names.
     ids : name of the column that holds ids; "": there is none.
@@ -30,6 +30,7 @@ class Wanted:
 
     label: str = LABEL
     needed: bool = True
+    read: bool = field(default=True, kw_only=True)
     features: list[str] | None = None
     drop: tuple[str, ...] = ()
     n_features: int | None = None
@@ -132,7 +133,8 @@ def plan(names: list[str], wanted: Wanted, where: str) -> Plan:
         )
     if not features:
         raise ValueError(f"{where}: there are no feature columns. Columns: {_listed(names)}.")
-    return Plan(names, [places[name] for name in features], label, places.get(wanted.ids) if wanted.ids else None)
+    ids = places.get(wanted.ids) if wanted.ids else None
+    return Plan(names, [places[name] for name in features], label if wanted.read else None, ids)
 
 
 def check_column(name: str, names: Collection[str], where: str, option: str) -> None:

@@ -79,7 +79,7 @@ def _lists(items: list[dict[str, Any]], wanted: Wanted, row: int, where: str) ->
     for k, values in enumerate(rows):
         if len(values) != len(names):
             raise ValueError(f"{where}, row {row + k}: found {len(values)} values, expected {len(names)}.")
-    label = wanted.label if wanted.needed or wanted.label in items[0] else None
+    label = wanted.label if wanted.needed or (wanted.read and wanted.label in items[0]) else None
     X, labels = _numbers(rows, names, row, where, wanted), _labels(items, label, row, where)
     keys = _labels(items, wanted.ids or None, row, where)
     X, y, keys = settled(X, labels, keys, names, row, where, wanted)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,11 @@ def preprocessing(word: str) -> str | None:
     if word not in PREPARE:
         raise ValueError(f"--prepare must be one of {', '.join(PREPARE)}, got {word!r}.")
     return None if word == "none" else word
+
+
+def queried(model: Any) -> Wanted:
+    """The columns of queries: their labels, if there are any, are not looked at, and may be missing."""
+    return replace(wanted(model, None, False), read=False)
 
 
 def wanted(model: Any, label: str | None, needed: bool, drop: str = "") -> Wanted:

@@ -27,11 +27,11 @@ def predict(
     """
     from ..persist import load
     from ._formats import batches
-    from ._models import searchable, wanted
+    from ._models import queried, searchable
     from ._report import writing
 
     model = load(model_file)
-    source = batches(data, wanted(model, None, False))
+    source = batches(data, queried(model))
     model = searchable(model, items, neighbors)
     with writing(output) as write:
         for batch in filter(None, source):

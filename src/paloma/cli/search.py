@@ -36,12 +36,12 @@ def search(
     from ..neighbors import MetricIndex
     from ..persist import load
     from ._formats import SIZE, batches
-    from ._models import searchable, wanted
+    from ._models import queried, searchable
     from ._report import print_json, print_table
 
     model = load(model_file)
     is_index = isinstance(model, MetricIndex)
-    row, expected = one_row(data), wanted(model, None, False)
+    row, expected = one_row(data), queried(model)
     if row is not None and expected.n_features not in (None, row.X.shape[1]):
         names = f" ({', '.join(expected.features)})" if expected.features else ""
         raise ValueError(f"DATA is a row of {row.X.shape[1]} numbers; the model takes {expected.n_features}{names}.")

@@ -201,7 +201,7 @@ def as_ids(ids: ArrayLike | Iterable[Any]) -> Array:
         values = array.tolist()
         if len({isinstance(value, str) for value in array.ravel()}) > 1:
             raise TypeError("MetricIndex: ids must all be integers or all be strings, got both.")
-        array = np.asarray(values)
+        array = check.as_array("MetricIndex", values, "ids must be integers or strings, one for each item")
     if not array.size:
         return np.empty(0, np.int64)
     if array.dtype.kind not in "iuU":

@@ -164,9 +164,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 settle(self, X)
             rows, labels, votes = self._checked(X, y, sample_weight, reset=fresh)
             (classes,) = as_arrays(check.name_of(self), classes)
+            if classes is not None:
+                classes = check.check_labels(self, classes, np.size(classes), "classes")
             known = Labels() if fresh else Labels(self.classes_)
             for more in (classes, labels):
-                known = known if more is None else known.extended(np.asarray(more))
+                known = known if more is None else known.extended(more)
             if fresh:
                 self._judged = None
                 metric = LODML(random_state=0) if self.metric is None else self.metric
@@ -363,10 +365,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         n, placed = len(self._kept) - (X is None), self._shown
         k: Any = n_neighbors
         if k is None:
-            k = min(self._count(placed), n) if self.n_neighbors == "auto" else self.n_neighbors
+            k = min(self._count(placed), max(n, 1)) if self.n_neighbors == "auto" else self.n_neighbors
         check.check_count("n_neighbors", k)
         if k > n:
-            raise ValueError(f"n_neighbors={k} is more than the {n} rows the classifier was fitted on.")
+            others = "other " if X is None else ""
+            raise ValueError(f"n_neighbors={k} is more than the {n} {others}rows the classifier was fitted on.")
         if X is None:
             with jobs(self.n_jobs):
                 values, ids = placed.items.search(placed.items.X, k, own=np.arange(n + 1))
@@ -396,7 +399,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _search(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array]:
         with jobs(self.n_jobs):
-            return placed.items.search(check.check_queries(self, X, placed.items.X.dtype), k)
+            rows = check.check_queries(self, X, placed.items.X.dtype)
+            return placed.items.search(reader_of(bare_learner(self.metric_)).sized(rows), k)
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""

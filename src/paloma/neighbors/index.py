@@ -153,7 +153,7 @@ class MetricIndex:
         """
         with jobs(self.n_jobs), self._writing:
             held, rows = self._shelf, self._prepared(X)
-            with reading(self._learner):
+            with reading(self._learner), check.unchanged_on_error(self._learner):
                 if not self._learner.__sklearn_is_fitted__():
                     at_start(self._learner, rows)
                 shelf = held.added(reader_of(self._learner), rows, y, ids, payload)
@@ -296,7 +296,7 @@ class MetricIndex:
         """Rows of these items, (..., d), as the metric sees them: behind the preceding steps of a pipeline."""
         shelf, places, shape = self._places(ids)
         rows = shelf.X[places]
-        return rows if sp.issparse(rows) else rows.reshape(*shape, -1)
+        return rows if sp.issparse(rows) else rows.reshape(*shape, rows.shape[1])
 
     def payload_of(self, ids: ArrayLike) -> Array:
         """What was added with these items, None where nothing was; an array of objects, shaped like ids."""
