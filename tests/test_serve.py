@@ -27,6 +27,7 @@ from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.feedback._near import Near  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
+from paloma.serve._forms import Item, Items  # noqa: E402
 from paloma.serve._serve import _listening  # noqa: E402
 
 
@@ -82,6 +83,50 @@ def test_a_repeated_key_gives_the_first_answer(service):
     assert first == again
     assert service.say(1, **{**body, "relevant": ["digit-0021"]})[0] == 409
     assert service.engine._journal.last == first[1]["seq"]
+
+
+def test_every_change_that_is_repeated_gives_the_first_answer(service):
+    mark = {"key": "key-mark", "kind": "mark", "items": ["digit-0001", "digit-0002"], "relevant": ["digit-0011"]}
+    changes = [
+        ("/statements", mark),
+        ("/statements/batch", {"statements": [{**mark, "key": "key-batch"}]}),
+        ("/items", {"key": "key-items", "items": [{"id": "new", "vector": [0.0] * 64}]}),
+        ("/items/remove", {"key": "key-gone", "ids": ["digit-0001", "new"]}),
+        ("/undo", {"key": "key-undo", "statement": 2}),
+        ("/undo", {"key": "key-user", "of_user": ""}),
+        ("/models/rollback", {"key": "key-back", "seq": 1}),
+    ]
+    first = [service.admin.ask("POST", f"/api/v1{path}", body) for path, body in changes]
+    assert [status for status, _ in first] == [201] * len(changes)
+    assert first[4][1]["items"] == first[5][1]["items"] == ["digit-0011"]
+    service.near(after=first[-1][1]["seq"])
+    assert [service.admin.ask("POST", f"/api/v1{path}", body) for path, body in changes] == first
+    for path, body in changes[:1] + changes[2:]:
+        other = {**body, "key": "key-other" if path == "/statements" else "key-mark"}
+        assert service.admin.ask("POST", f"/api/v1{path}", other)[0] in (404, 409, 422)
+    assert service.engine.health()["acknowledged"] == first[-1][1]["seq"]
+
+
+def test_what_was_just_acknowledged_can_be_spoken_of_at_once(service, monkeypatch):
+    """Though the model hears it a moment later."""
+    monkeypatch.setattr("paloma.serve._engine._PAUSE", 0.5)
+    for k in range(3):
+        seq = service.say(k, **MARK)[1]["seq"]
+        assert service.admin.ask("POST", "/api/v1/undo", {"key": f"key-undo-{k}", "statement": seq})[0] == 201
+        new = {"key": f"key-new-{k}", "items": [{"id": f"new-{k}", "vector": [float(k)] * 64}]}
+        assert service.admin.ask("POST", "/api/v1/items", new)[0] == 201
+        assert service.say(10 + k, kind="mark", item=f"new-{k}", relevant=["digit-0002"])[0] == 201
+        assert service.admin.ask("POST", "/api/v1/items/remove", {"key": f"key-go-{k}", "ids": [f"new-{k}"]})[0] == 201
+
+
+def test_of_two_items_of_one_id_that_come_at_once_one_is_refused(service):
+    async def both():
+        forms = [Items(key=f"key-twin-{k}", items=[Item(id="twin", vector=[float(k)] * 64)]) for k in range(2)]
+        return await asyncio.gather(*map(service.engine.add, forms), return_exceptions=True)
+
+    first, second = asyncio.run(both())
+    assert first["seq"] == 2
+    assert "already" in str(second)
 
 
 def test_a_batch_of_which_one_statement_is_refused_changes_nothing(service):

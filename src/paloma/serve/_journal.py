@@ -103,6 +103,12 @@ class Journal:
             ).fetchall()
         return itertools.starmap(Entry, found)
 
+    def find(self, key: str) -> int | None:
+        """Number of the acknowledged entry that has this key, if there is one."""
+        with self._reading:
+            found = self._reader.execute("SELECT seq FROM entry WHERE key = ?", (key,)).fetchone()
+        return None if found is None else int(found[0])
+
     def before(self, seq: int, limit: int) -> list[Entry]:
         """The last acknowledged entries of lower numbers, newest first."""
         with self._reading:
