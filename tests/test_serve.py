@@ -28,6 +28,7 @@ from paloma.feedback._near import Near  # noqa: E402
 from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
 from paloma.serve._forms import Item, Items  # noqa: E402
+from paloma.serve._journal import Journal  # noqa: E402
 from paloma.serve._serve import _listening  # noqa: E402
 
 
@@ -347,6 +348,79 @@ def test_tables_arrays_and_folders_become_items(tmp_path):
         from_table(tmp_path / "t.npz", images=tmp_path / "p")
     with pytest.raises(ValueError, match="no column 'nome'"):
         from_table(table, "nome")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("id,a,b\nx,1,2\ny,,3\n", "column 'a' has numbers, but none in row 2"),
+        ("id,a,b\nx,1,2\ny,3\n", "row 2 has 2 cells"),
+        ("id,a,b\nx,1,2,9\ny,3,4\n", "row 1 has 4 cells"),
+        ("id,a,a\nx,1,2\n", "two columns have one name"),
+        ("id,a\nx,1\n,2\n", "row 2 has no id"),
+        ("id,a\nx,1\n" + 300 * "y" + ",2\n", "1 to 200 characters"),
+        ("id,a\nx,1\ny,1e200\n", "row 2 has a missing or infinite number, or one beyond"),
+        ("", "whose first line names its columns"),
+        (b"id,a\n\xe4,1\n", "UTF-8"),
+    ],
+)
+def test_tables_that_would_be_misread_are_refused(tmp_path, text, sentence):
+    table = tmp_path / "t.csv"
+    table.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=sentence):
+        from_table(table, "id")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"y": [1, 2]}, "3 vectors, but 2 labels"),
+        ({"ids": ["a", "b"]}, "3 vectors, but 2 ids"),
+        ({"X": np.eye(3) + 1j}, "real numbers, got complex128"),
+        ({"X": np.eye(3).astype(str)}, "real numbers"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path, arrays, sentence):
+    np.savez(tmp_path / "t.npz", **{"X": np.eye(3), **arrays})
+    with pytest.raises(ValueError, match=sentence):
+        from_table(tmp_path / "t.npz")
+
+
+def test_files_that_are_broken_are_named(tmp_path):
+    (tmp_path / "t.npz").write_bytes(b"no zip")
+    with pytest.raises(ValueError, match=r"t.npz is no .npz file"):
+        from_table(tmp_path / "t.npz")
+    Image = pytest.importorskip("PIL.Image")
+    Image.new("L", (9, 9)).save(tmp_path / "1.png")
+    (tmp_path / "2.png").write_bytes(b"nope")
+    with pytest.raises(ValueError, match=r"2.png cannot be read as an image"):
+        from_images(tmp_path)
+
+
+def test_items_are_taken_in_by_one_commit(tmp_path, monkeypatch):
+    """So that a kill on the way does not leave a service of some of them."""
+    monkeypatch.setattr("paloma.serve._items._PART", 100)
+    sizes, append = [], Journal.append
+    monkeypatch.setattr(Journal, "append", lambda self, *new: sizes.append(len(new)) or append(self, *new))
+    Engine(tmp_path / "s", some_digits(250)).close()
+    assert sizes == [3]
+
+
+def test_vectors_however_far_away_leave_a_service_that_learns(tmp_path, some):
+    service = Service(tmp_path / "s", some)
+    for k in range(12):
+        told = service.say(k, kind="mark", vector=[(-1) ** k * 1e100] * 64, relevant=["digit-0001"])
+        assert told[0] == 201
+        assert service.say(50 + k, **MARK, irrelevant=[f"digit-{k + 20:04d}"])[0] == 201
+    assert service.near(after=told[1]["seq"])
+    assert service.say(99, kind="mark", vector=[1e101] * 64, relevant=["digit-0001"])[0] == 422
+    status, told = service.admin.ask("POST", "/api/v1/search", {"vector": [1e100] * 64})
+    assert (status, "a query has numbers up to" in told["error"]) == (422, True)
+    service.close()
+    again = Service(tmp_path / "s")
+    assert np.isfinite(again.matrix()).all()
+    assert again.engine.health()["status"] == "ok"
+    again.close()
 
 
 def test_one_request_without_a_server(tmp_path, some):

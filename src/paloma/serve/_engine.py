@@ -225,9 +225,9 @@ class Engine:
         """Every entry since the beginning; the items that came with the command are the first ones."""
         served = Served()
         if self._journal.last == 0 and items is not None:
-            for rows, told in items.parts():
-                key = f"import-{told[0]['id']}"
-                self._journal.append(New(key, "", {"kind": "add", "items": told}, rows)).result()
+            parts = [New(f"import-{told[0]['id']}", "", {"kind": "add", "items": told}, rows)
+                     for rows, told in items.parts()]  # fmt: skip
+            self._journal.append(*parts).result()  # one commit: all of them are there after a kill, or none
         last = 0
         while entries := list(self._journal.after(last, limit=_AT_ONCE)):
             served.note(entries)
