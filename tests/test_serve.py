@@ -25,7 +25,7 @@ from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: 
 from paloma.datasets import embed  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.feedback._near import Near  # noqa: E402
-from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
+from paloma.serve import answer, from_images, from_table, is_new, serve  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
 from paloma.serve._forms import Item, Items  # noqa: E402
 from paloma.serve._journal import Journal  # noqa: E402
@@ -421,6 +421,30 @@ def test_vectors_however_far_away_leave_a_service_that_learns(tmp_path, some):
     assert np.isfinite(again.matrix()).all()
     assert again.engine.health()["status"] == "ok"
     again.close()
+
+
+def test_a_folder_is_new_until_it_holds_items(tmp_path, some):
+    """A start that was killed before they were committed leaves a journal without any."""
+    assert is_new(tmp_path / "s")
+    Engine(tmp_path / "s").close()
+    assert is_new(tmp_path / "s")
+    Engine(tmp_path / "s", some).close()
+    assert not is_new(tmp_path / "s")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "journal.sqlite").write_text("no journal" * 500)
+    assert not is_new(tmp_path / "t")
+
+
+def test_questions_are_about_items_that_are_there(service):
+    gone = [f"digit-{k:04d}" for k in range(300) if k % 50]
+    status, _ = service.admin.ask("POST", "/api/v1/items/remove", {"key": "key-remove", "ids": gone})
+    assert status == 201
+    for k in range(3):
+        seq = service.say(k, kind="mark", item="digit-0000", relevant=["digit-0050"])[1]["seq"]
+        status, found = service.admin.ask("GET", f"/api/v1/suggest?n=3&after={seq}")
+        assert status == 200
+        assert found["query"]["id"] not in gone
+        assert len(found["items"]) == 3
 
 
 def test_one_request_without_a_server(tmp_path, some):

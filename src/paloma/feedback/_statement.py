@@ -99,7 +99,8 @@ class Statement:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The statement of such a dict; unknown names are refused."""
-        if not isinstance(values, Mapping) or "id" not in values:
+        given: Any = values
+        if not isinstance(given, Mapping) or "id" not in given:
             raise TypeError(f"Statement: expected a Statement, or a dict with an id, got {values!r:.200}.")
         if unknown := sorted(map(str, values.keys() - _NAMES)):
             raise ValueError(f"Statement: unknown entries {unknown}; there are {[f.name for f in fields(cls)]}.")

@@ -239,7 +239,8 @@ class FeedbackSearch:
         self, items: Sequence[Item], *, user: str | None = None, id: Item | None = None, time: float | None = None
     ) -> Item:
         """These items belong together; at least two."""
-        if not isinstance(items, Sized) or isinstance(items, str) or len(items) < 2:
+        given: Any = items
+        if not isinstance(given, Sized) or isinstance(given, str) or len(given) < 2:
             raise ValueError(f"FeedbackSearch: together needs at least two items, got {items!r:.200}.")
         return self._say(id, sets=(items,), user=user, time=time)
 
@@ -248,7 +249,10 @@ class FeedbackSearch:
         time: float | None = None,
     ) -> Item:  # fmt: skip
         """Classes of some items: those of one class belong together, others do not."""
-        named, labels = [items] if isinstance(items, str) or not isinstance(items, Iterable) else [*items], np.asarray(y)
+        named, labels = (
+            [items] if isinstance(items, str) or not isinstance(items, Iterable) else [*items],
+            np.asarray(y),
+        )
         if labels.shape != (len(named),):
             raise ValueError(f"FeedbackSearch: y must have one label for each of the {len(named)} items.")
         if any(own is None or own != own for own in labels.tolist()):
@@ -309,10 +313,8 @@ class FeedbackSearch:
         own = self._place(query)
         row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
         if k > len(self) - (own is not None):
-            own_too = " beside the query" if own is not None else ""
-            raise ValueError(
-                f"FeedbackSearch: k={k} is more than the items that there are{own_too}, {len(self) - (own is not None)}."
-            )
+            others = f" beside the query, {len(self) - 1}" if own is not None else f", {len(self)}"
+            raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are{others}.")
         model = self._model
         with single():
             form = self._form(user, feedback) if metric is None else Form(None, metric)

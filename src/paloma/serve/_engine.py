@@ -143,7 +143,7 @@ class Engine:
 
     async def remove(self, gone: form.Removal) -> dict[str, Any]:
         """Acknowledge that items are gone."""
-        await self._sure(gone.key, lambda again: again or [self._known(id) for id in gone.ids])
+        await self._sure(gone.key, lambda again: None if again else self._known(*gone.ids))
         return await self._tell(New(gone.key, "", {"kind": "remove", "ids": gone.ids}))
 
     async def _tell(self, new: New) -> dict[str, Any]:
@@ -328,13 +328,13 @@ class Engine:
         lines += [f"# TYPE paloma_{name} gauge\npaloma_{name} {value}" for name, value in gauges.items()]
         return "\n".join([*lines, ""])
 
-    def _known(self, id: str) -> None:
-        if not self._served.items.has(id):
-            raise Unknown(f"There is no item {id[:80]!r}.")
+    def _known(self, *ids: str) -> None:
+        for id in ids:
+            if not self._served.items.has(id):
+                raise Unknown(f"There is no item {id[:80]!r}.")
 
     def _check_query(self, query: dict[str, Any]) -> None:
-        for id in [query["item"]] if "item" in query else query.get("items", []):
-            self._known(id)
+        self._known(*([query["item"]] if "item" in query else query.get("items", [])))
         self._served.check_vector(query.get("vector"))
 
 

@@ -194,6 +194,22 @@ class _Waiting:
     done: "Future[list[Entry]]"
 
 
+def is_empty(path: Path) -> bool:
+    """Whether a file is no journal yet, or one without entries, as a start leaves it that was killed early."""
+    if not path.exists():
+        return True
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(10_000)
+        return _last(connection) == 0
+    except apsw.SQLError:  # no table
+        return True
+    except apsw.Error:
+        return False
+    finally:
+        connection.close()
+
+
 def _last(connection: apsw.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(seq), 0) FROM entry").get)
 

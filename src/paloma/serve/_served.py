@@ -24,6 +24,7 @@ from ._journal import Entry
 
 MAX_ITEMS = 2_000_000
 _POINTS = 200  # of the curve of quality
+_QUESTIONS = (30, 1000)  # suggested ones, the best of which is asked that is about an item that is not gone
 
 
 class Unknown(LookupError):
@@ -237,8 +238,12 @@ class Served:
     def suggest(self, n: int, user: str) -> dict[str, Any]:
         """A query, and the results whose marks teach most."""
         seq, search = self.seq, self._searching()
-        asked = search.suggest(1, k=min(n + self.items.n_gone, len(search) - 1), user=user or None)
-        asked = [each for each in asked if self.items.has(str(each.query))]
+        most, asked = min(n + self.items.n_gone, len(search) - 1), list[Any]()
+        for n_asked in _QUESTIONS if self.items.n_gone else (1,):
+            found = search.suggest(n_asked, k=most, user=user or None)
+            asked = [each for each in found if self.items.has(str(each.query))]
+            if asked:
+                break
         if not asked:
             return {"seq": seq, "items": []}
         items = [self.items.item(str(id)) for id in asked[0].show if self.items.has(str(id))]

@@ -147,8 +147,8 @@ def _check_whole(source: str, name: str, values: list[Any]) -> None:
     given = [value for value in values if value is not None and value != ""]
     if empty and given and _numbers(given) is not None:
         raise ValueError(
-            f"{source}: column {name!r} has numbers, but none in row {empty[0] + 1}. Fill it in, or leave the row or the "
-            "column out."
+            f"{source}: column {name!r} has numbers, but none in row {empty[0] + 1}. Fill it in, or leave the row or "
+            "the column out."
         )
 
 
