@@ -397,6 +397,15 @@ def test_files_that_are_broken_are_named(tmp_path):
         from_images(tmp_path)
 
 
+def test_pictures_whose_names_no_page_could_ask_for_are_refused(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    for name in ("a.png", "\udce4.png"):
+        with (tmp_path / name).open("wb") as file:
+            Image.new("L", (9, 9)).save(file, "png")
+    with pytest.raises(ValueError, match="is not UTF-8"):
+        from_images(tmp_path)
+
+
 def test_items_are_taken_in_by_one_commit(tmp_path, monkeypatch):
     """So that a kill on the way does not leave a service of some of them."""
     monkeypatch.setattr("paloma.serve._items._PART", 100)

@@ -215,5 +215,7 @@ def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
         except (OSError, SyntaxError, ValueError):  # what Pillow raises for files that are no whole image
             raise ValueError(f"{path} cannot be read as an image. Mend it, or move it elsewhere.") from None
     names = [str(path.relative_to(folder)) for path in files]
+    if odd := next((name for name in names if name != name.encode(errors="ignore").decode()), None):
+        raise ValueError(f"{folder}: the name of {odd!a} is not UTF-8, so that no page can ask for it. Rename it.")
     labels = [path.parent.name if path.parent != folder else path.stem for path in files]
     return Items(np.stack(rows), names, labels, pictures=[f"file:{path.resolve()}" for path in files])
