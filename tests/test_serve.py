@@ -25,8 +25,10 @@ from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: 
 from paloma.datasets import embed  # noqa: E402
 from paloma.exceptions import ServiceError  # noqa: E402
 from paloma.feedback._near import Near  # noqa: E402
-from paloma.serve import answer, from_images, from_table, serve  # noqa: E402
+from paloma.serve import answer, from_images, from_table, is_new, serve  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
+from paloma.serve._forms import Item, Items  # noqa: E402
+from paloma.serve._journal import Journal  # noqa: E402
 from paloma.serve._serve import _listening  # noqa: E402
 
 
@@ -82,6 +84,50 @@ def test_a_repeated_key_gives_the_first_answer(service):
     assert first == again
     assert service.say(1, **{**body, "relevant": ["digit-0021"]})[0] == 409
     assert service.engine._journal.last == first[1]["seq"]
+
+
+def test_every_change_that_is_repeated_gives_the_first_answer(service):
+    mark = {"key": "key-mark", "kind": "mark", "items": ["digit-0001", "digit-0002"], "relevant": ["digit-0011"]}
+    changes = [
+        ("/statements", mark),
+        ("/statements/batch", {"statements": [{**mark, "key": "key-batch"}]}),
+        ("/items", {"key": "key-items", "items": [{"id": "new", "vector": [0.0] * 64}]}),
+        ("/items/remove", {"key": "key-gone", "ids": ["digit-0001", "new"]}),
+        ("/undo", {"key": "key-undo", "statement": 2}),
+        ("/undo", {"key": "key-user", "of_user": ""}),
+        ("/models/rollback", {"key": "key-back", "seq": 1}),
+    ]
+    first = [service.admin.ask("POST", f"/api/v1{path}", body) for path, body in changes]
+    assert [status for status, _ in first] == [201] * len(changes)
+    assert first[4][1]["items"] == first[5][1]["items"] == ["digit-0011"]
+    service.near(after=first[-1][1]["seq"])
+    assert [service.admin.ask("POST", f"/api/v1{path}", body) for path, body in changes] == first
+    for path, body in changes[:1] + changes[2:]:
+        other = {**body, "key": "key-other" if path == "/statements" else "key-mark"}
+        assert service.admin.ask("POST", f"/api/v1{path}", other)[0] in (404, 409, 422)
+    assert service.engine.health()["acknowledged"] == first[-1][1]["seq"]
+
+
+def test_what_was_just_acknowledged_can_be_spoken_of_at_once(service, monkeypatch):
+    """Though the model hears it a moment later."""
+    monkeypatch.setattr("paloma.serve._engine._PAUSE", 0.5)
+    for k in range(3):
+        seq = service.say(k, **MARK)[1]["seq"]
+        assert service.admin.ask("POST", "/api/v1/undo", {"key": f"key-undo-{k}", "statement": seq})[0] == 201
+        new = {"key": f"key-new-{k}", "items": [{"id": f"new-{k}", "vector": [float(k)] * 64}]}
+        assert service.admin.ask("POST", "/api/v1/items", new)[0] == 201
+        assert service.say(10 + k, kind="mark", item=f"new-{k}", relevant=["digit-0002"])[0] == 201
+        assert service.admin.ask("POST", "/api/v1/items/remove", {"key": f"key-go-{k}", "ids": [f"new-{k}"]})[0] == 201
+
+
+def test_of_two_items_of_one_id_that_come_at_once_one_is_refused(service):
+    async def both():
+        forms = [Items(key=f"key-twin-{k}", items=[Item(id="twin", vector=[float(k)] * 64)]) for k in range(2)]
+        return await asyncio.gather(*map(service.engine.add, forms), return_exceptions=True)
+
+    first, second = asyncio.run(both())
+    assert first["seq"] == 2
+    assert "already" in str(second)
 
 
 def test_a_batch_of_which_one_statement_is_refused_changes_nothing(service):
@@ -302,6 +348,112 @@ def test_tables_arrays_and_folders_become_items(tmp_path):
         from_table(tmp_path / "t.npz", images=tmp_path / "p")
     with pytest.raises(ValueError, match="no column 'nome'"):
         from_table(table, "nome")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("id,a,b\nx,1,2\ny,,3\n", "column 'a' has numbers, but none in row 2"),
+        ("id,a,b\nx,1,2\ny,3\n", "row 2 has 2 cells"),
+        ("id,a,b\nx,1,2,9\ny,3,4\n", "row 1 has 4 cells"),
+        ("id,a,a\nx,1,2\n", "two columns have one name"),
+        ("id,a\nx,1\n,2\n", "row 2 has no id"),
+        ("id,a\nx,1\n" + 300 * "y" + ",2\n", "1 to 200 characters"),
+        ("id,a\nx,1\ny,1e200\n", "row 2 has a missing or infinite number, or one beyond"),
+        ("", "whose first line names its columns"),
+        (b"id,a\n\xe4,1\n", "UTF-8"),
+    ],
+)
+def test_tables_that_would_be_misread_are_refused(tmp_path, text, sentence):
+    table = tmp_path / "t.csv"
+    table.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=sentence):
+        from_table(table, "id")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "sentence"),
+    [
+        ({"y": [1, 2]}, "3 vectors, but 2 labels"),
+        ({"ids": ["a", "b"]}, "3 vectors, but 2 ids"),
+        ({"X": np.eye(3) + 1j}, "real numbers, got complex128"),
+        ({"X": np.eye(3).astype(str)}, "real numbers"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(tmp_path, arrays, sentence):
+    np.savez(tmp_path / "t.npz", **{"X": np.eye(3), **arrays})
+    with pytest.raises(ValueError, match=sentence):
+        from_table(tmp_path / "t.npz")
+
+
+def test_files_that_are_broken_are_named(tmp_path):
+    (tmp_path / "t.npz").write_bytes(b"no zip")
+    with pytest.raises(ValueError, match=r"t.npz is no .npz file"):
+        from_table(tmp_path / "t.npz")
+    Image = pytest.importorskip("PIL.Image")
+    Image.new("L", (9, 9)).save(tmp_path / "1.png")
+    (tmp_path / "2.png").write_bytes(b"nope")
+    with pytest.raises(ValueError, match=r"2.png cannot be read as an image"):
+        from_images(tmp_path)
+
+
+def test_pictures_whose_names_no_page_could_ask_for_are_refused(tmp_path):
+    Image = pytest.importorskip("PIL.Image")
+    for name in ("a.png", "\udce4.png"):
+        with (tmp_path / name).open("wb") as file:
+            Image.new("L", (9, 9)).save(file, "png")
+    with pytest.raises(ValueError, match="is not UTF-8"):
+        from_images(tmp_path)
+
+
+def test_items_are_taken_in_by_one_commit(tmp_path, monkeypatch):
+    """So that a kill on the way does not leave a service of some of them."""
+    monkeypatch.setattr("paloma.serve._items._PART", 100)
+    sizes, append = [], Journal.append
+    monkeypatch.setattr(Journal, "append", lambda self, *new: sizes.append(len(new)) or append(self, *new))
+    Engine(tmp_path / "s", some_digits(250)).close()
+    assert sizes == [3]
+
+
+def test_vectors_however_far_away_leave_a_service_that_learns(tmp_path, some):
+    service = Service(tmp_path / "s", some)
+    for k in range(12):
+        told = service.say(k, kind="mark", vector=[(-1) ** k * 1e100] * 64, relevant=["digit-0001"])
+        assert told[0] == 201
+        assert service.say(50 + k, **MARK, irrelevant=[f"digit-{k + 20:04d}"])[0] == 201
+    assert service.near(after=told[1]["seq"])
+    assert service.say(99, kind="mark", vector=[1e101] * 64, relevant=["digit-0001"])[0] == 422
+    status, told = service.admin.ask("POST", "/api/v1/search", {"vector": [1e100] * 64})
+    assert (status, "a query has numbers up to" in told["error"]) == (422, True)
+    service.close()
+    again = Service(tmp_path / "s")
+    assert np.isfinite(again.matrix()).all()
+    assert again.engine.health()["status"] == "ok"
+    again.close()
+
+
+def test_a_folder_is_new_until_it_holds_items(tmp_path, some):
+    """A start that was killed before they were committed leaves a journal without any."""
+    assert is_new(tmp_path / "s")
+    Engine(tmp_path / "s").close()
+    assert is_new(tmp_path / "s")
+    Engine(tmp_path / "s", some).close()
+    assert not is_new(tmp_path / "s")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "journal.sqlite").write_text("no journal" * 500)
+    assert not is_new(tmp_path / "t")
+
+
+def test_questions_are_about_items_that_are_there(service):
+    gone = [f"digit-{k:04d}" for k in range(300) if k % 50]
+    status, _ = service.admin.ask("POST", "/api/v1/items/remove", {"key": "key-remove", "ids": gone})
+    assert status == 201
+    for k in range(3):
+        seq = service.say(k, kind="mark", item="digit-0000", relevant=["digit-0050"])[1]["seq"]
+        status, found = service.admin.ask("GET", f"/api/v1/suggest?n=3&after={seq}")
+        assert status == 200
+        assert found["query"]["id"] not in gone
+        assert len(found["items"]) == 3
 
 
 def test_one_request_without_a_server(tmp_path, some):

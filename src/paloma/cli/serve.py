@@ -66,12 +66,12 @@ def serve(
     Example:
       paloma serve photos.npz --open
     """
-    from ..serve import answer
+    from ..serve import answer, is_new
     from ..serve import serve as run
 
     folder = state or Path(f"{table or Path(source or 'digits').stem}.served")
     shown = {"id_column": id_column, "label": label, "text": text, "images": images}
-    items = None if (folder / "journal.sqlite").exists() else _items(source, table, vectors, encoder, shown)
+    items = _items(source, table, vectors, encoder, shown) if is_new(folder) else None
     if get is not None:
         status, body = answer(folder, get, items)
         sys.stdout.buffer.write(body + b"\n")

@@ -204,9 +204,13 @@ class Model:
 
     def hear(self, statements: Sequence[Statement]) -> None:
         """Statements in, one after the other; those of a page that gets full are learned with it alone."""
-        heard = len(self.log)
-        self.log.extend(statements)
-        self._follow(heard)
+        heard, before = len(self.log), (self.base, self.live, self.kept)
+        try:
+            self.log.extend(statements)
+            self._follow(heard)
+        except BaseException:
+            self.log, (self.base, self.live, self.kept) = self.log.first(heard), before
+            raise
 
     def _follow(self, heard: int) -> None:
         """Learn what stands in the log after so many statements."""

@@ -19,14 +19,16 @@ _CHUNK = 4096  # rows at a time whose images are held
 class Near:
     """Candidates for the k nearest rows of X; (q - x)^T M (q - x) = x^T M x - 2 x^T M q + a constant.
 
-    Of many rows, products are taken with a byte for each of their numbers, around their mean, and `renew` prepares the
-    rest for a new metric, so that no search waits for that.
+    Rows and queries are taken around the mean of the rows, however far that is from zero. Of many rows, products are
+    taken with a byte for each of their numbers, and `renew` prepares the rest for a new metric, so that no search waits
+    for that.
     """
 
     def __init__(self, X: Array) -> None:
         self.X = X
         self._forms: tuple[Any, Array | None] = (None, None)
         self._page: tuple[Array, Form] | None = None
+        self._center = X.mean(axis=0, dtype=np.float64)
         self._plain: Array | None = None
         self._coded: Codes | None = None
         self._lock = threading.Lock()
@@ -40,9 +42,9 @@ class Near:
         """Numbers of the k nearest and a few more, in ascending order; `key` is another one for another metric."""
         known, constants = self._forms
         if constants is None or known != key:
-            constants = _constants(self.X, np.zeros(self.X.shape[1]), form, self.X.dtype)
+            constants = _constants(self.X, self._center, form, self.X.dtype)
             self._forms = key, constants
-        return smallest(constants - 2.0 * (self.X @ form.image(row).astype(self.X.dtype)), k + 9)
+        return smallest(constants - 2.0 * (self.X @ form.image(row - self._center).astype(self.X.dtype)), k + 9)
 
     def rough(self, row: Array, k: int, page: Callable[[], Form] | None) -> Array:
         """The same of many rows, and more of them, under the metric of the last `renew`; None: Euclidean.

@@ -12,6 +12,9 @@ from ._statement import Statement
 
 # Rows that are held in float64 at a time.
 CHUNK = 512
+# The largest difference, in units of the spread: products of four of them must be numbers of float32. Those of queries
+# that are no items end there.
+FAR = 1e6
 
 
 class Rows:
@@ -22,7 +25,8 @@ class Rows:
 
     def __init__(self, X: Array, ids: list[Any]) -> None:
         self.X, self.ids = X, ids
-        self.whole, self.spread = scatter_of(X)
+        self.whole, spread = scatter_of(X)
+        self.spread = max(spread, (reach_of(X) / FAR) ** 2)
         self.places = {item: place for place, item in enumerate(ids)}
         self._said: dict[tuple[float, ...], int] = {}
         self._extra = np.empty((0, X.shape[1]))
@@ -71,9 +75,10 @@ class Rows:
         if pairs.min(initial=0) >= 0:
             return row_differences(self.X, pairs, unit).astype(np.float32, copy=False)
         out = self._taken(pairs[:, 0])
-        out -= self._taken(pairs[:, 1])
-        out *= out.dtype.type(unit)
-        return out.astype(np.float32, copy=False)
+        with np.errstate(over="ignore"):
+            out -= self._taken(pairs[:, 1])
+            out *= out.dtype.type(unit)
+        return out.clip(-FAR, FAR, out=out).astype(np.float32, copy=False)
 
     def scatter(self, pairs: Array, weight: Array) -> Array:
         """Sum of the outer products of such differences in float64, each times its weight; a few at a time."""
@@ -89,6 +94,11 @@ class Rows:
         out = self.X - self.X.mean(axis=0, dtype=np.float64).astype(self.X.dtype)
         out *= out.dtype.type(1.0 / np.sqrt(self.spread))
         return out.astype(np.float32, copy=False)
+
+
+def reach_of(X: Array) -> float:
+    """The largest difference of two numbers of one feature."""
+    return float((X.max(axis=0).astype(np.float64) - X.min(axis=0)).max())
 
 
 def row_differences(X: Array, pairs: Array, unit: float = 1.0) -> Array:

@@ -18,6 +18,8 @@ PRIOR = 10.0
 FAR_WEIGHT = 0.2
 # Eigenvalues count as at least this share of the largest; the trace is no less than that.
 FLOOR = 1e-9
+# Items that vary less count as all alike: one over it must be a number.
+LEAST_SPREAD = 1e-200
 # Rows that the scatter of all rows is taken from, evenly spaced.
 MAX_ROWS = 20_000
 
@@ -29,7 +31,7 @@ def scatter_of(X: Array) -> tuple[Array, float]:
     spread = float((rows * rows).mean())
     with single():
         scatter = rows.T @ rows
-    return _unit(scatter, np.eye(len(scatter))), spread if spread > 0 else 1.0
+    return _unit(scatter, np.eye(len(scatter))), spread if spread > LEAST_SPREAD else 1.0
 
 
 def root_of(near: Array, n_near: float, far: Array, n_far: float, whole: Array) -> Array:

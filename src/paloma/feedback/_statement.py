@@ -4,7 +4,7 @@ Every statement teaches with a total weight of 1, however long its lists are, an
 triplets of each kind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from math import isfinite
 from typing import Any, Self
@@ -56,8 +56,8 @@ class Statement:
         put(self, "id", _item(self.id, "id"))
         put(self, "relevant", _items(self.relevant, "relevant"))
         put(self, "irrelevant", _items(self.irrelevant, "irrelevant"))
-        put(self, "grades", tuple(_number(grade, "grades") for grade in self.grades))
-        put(self, "sets", tuple(_items(each, "sets") for each in self.sets))
+        put(self, "grades", tuple(_number(grade, "grades") for grade in _listed(self.grades, "grades")))
+        put(self, "sets", tuple(_items(each, "sets") for each in _listed(self.sets, "sets")))
         if self.query is not None:
             row = isinstance(self.query, Sequence | np.ndarray) and not isinstance(self.query, str)
             put(self, "query", tuple(_number(v, "query") for v in self.query) if row else _item(self.query, "query"))
@@ -99,7 +99,10 @@ class Statement:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The statement of such a dict; unknown names are refused."""
-        if unknown := sorted(values.keys() - _NAMES):
+        given: Any = values
+        if not isinstance(given, Mapping) or "id" not in given:
+            raise TypeError(f"Statement: expected a Statement, or a dict with an id, got {values!r:.200}.")
+        if unknown := sorted(map(str, values.keys() - _NAMES)):
             raise ValueError(f"Statement: unknown entries {unknown}; there are {[f.name for f in fields(cls)]}.")
         return cls(**values)
 
@@ -118,7 +121,13 @@ def _item(value: Any, what: str) -> Item:
 def _items(values: Any, what: str) -> tuple[Item, ...]:
     if isinstance(values, str | int | np.integer):
         values = (values,)
-    return tuple(_item(value, what) for value in values)
+    return tuple(_item(value, what) for value in _listed(values, what))
+
+
+def _listed(values: Any, what: str) -> Iterable[Any]:
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise TypeError(f"Statement: {what} must be a list, got {values!r}.")
+    return values
 
 
 def _number(value: Any, what: str) -> float:
@@ -194,6 +203,7 @@ def _compare(anchor: int, graded: Any, others: Any, near: list[Any], far: list[A
     if not graded:
         far += [(anchor, row, 1.0) for row in others]
         return
+    graded = [(row, 0.5 * grade) for row, grade in graded]  # so that no difference of two of them overflows
     low, high = min(grade for _, grade in graded), max(grade for _, grade in graded)
     span = (high - low) or 1.0
     near += [(anchor, row, 0.5 + 0.5 * (grade - low) / span) for row, grade in graded]

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,14 +19,16 @@ from ._log import Log
 from ._metrics import Form
 from ._model import FeedbackState, Model
 from ._near import Near
-from ._rows import Rows
+from ._rows import Rows, reach_of
 from ._statement import Item, Statement
 from ._suggest import ASKED, STRIDES, Relevance, marked, spread_choice
 
 # Judged statements that a point of the curve is a mean of.
 RECENT = 100
-# Under which name the metric without feedback is kept among those of users, who have no blank names.
-NO_FEEDBACK = ""
+# Numbers of items, and, in units of their spread, of queries, that can be computed with.
+LARGEST, FARTHEST = 1e100, 1e15
+# Rows in float32 that differ by more, or less, are held in float64.
+REACH = 1e15
 
 
 @dataclass(frozen=True)
@@ -104,13 +106,18 @@ class FeedbackSearch:
             raise ValueError(f"FeedbackSearch: lam must lie between 0 and 1, got {lam!r}.")
         check.check_word("guard", guard, (True, False))
         rows = check_array(X, dtype=[np.float64, np.float32], estimator="FeedbackSearch", ensure_min_samples=2)
+        if (largest := float(max(rows.max(), -rows.min()))) > LARGEST:
+            raise ValueError(f"FeedbackSearch: X has numbers beyond {LARGEST:g}, whose products overflow; scale it.")
+        if rows.dtype == np.float32 and not 1.0 / REACH < (reach_of(rows) or 1.0) < REACH:
+            rows = rows.astype(np.float64)
         self.lam, self.guard = float(lam), bool(guard)
         names = list(range(len(rows))) if ids is None else _ids(ids, len(rows))
         self._rows = Rows(rows.copy(), names)
         self._model = Model(self._rows, self.lam, self.guard)
         self._next = 0
+        self._farthest = largest + FARTHEST * np.sqrt(self._rows.spread)
         self._near, self._prepared = Near(self._rows.X), self._model.base
-        self._forms: tuple[FeedbackState, dict[str | None, Form]] = (self._model.live, {})
+        self._forms: tuple[FeedbackState, dict[tuple[str | None, bool], Form]] = (self._model.live, {})
         self._lock, self._preparing = threading.RLock(), threading.Lock()
 
     def __repr__(self) -> str:
@@ -231,7 +238,10 @@ class FeedbackSearch:
     def together(
         self, items: Sequence[Item], *, user: str | None = None, id: Item | None = None, time: float | None = None
     ) -> Item:
-        """These items belong together."""
+        """These items belong together; at least two."""
+        given: Any = items
+        if not isinstance(given, Sized) or isinstance(given, str) or len(given) < 2:
+            raise ValueError(f"FeedbackSearch: together needs at least two items, got {items!r:.200}.")
         return self._say(id, sets=(items,), user=user, time=time)
 
     def label(
@@ -239,10 +249,15 @@ class FeedbackSearch:
         time: float | None = None,
     ) -> Item:  # fmt: skip
         """Classes of some items: those of one class belong together, others do not."""
-        labels = np.asarray(y)
-        if labels.shape != (len(items),):
-            raise ValueError(f"FeedbackSearch: y must have one label for each of the {len(items)} items.")
-        sets = [[item for item, own in zip(items, labels, strict=True) if own == each] for each in np.unique(labels)]
+        named, labels = (
+            [items] if isinstance(items, str) or not isinstance(items, Iterable) else [*items],
+            np.asarray(y),
+        )
+        if labels.shape != (len(named),):
+            raise ValueError(f"FeedbackSearch: y must have one label for each of the {len(named)} items.")
+        if any(own is None or own != own for own in labels.tolist()):
+            raise ValueError("FeedbackSearch: y has a label that is missing; leave such items out.")
+        sets = [[item for item, own in zip(named, labels, strict=True) if own == each] for each in np.unique(labels)]
         return self._say(id, sets=sets, user=user, time=time)
 
     def _say(self, name: Item | None, **content: Any) -> Item:
@@ -259,6 +274,8 @@ class FeedbackSearch:
         """
         if statement is None and user is None and since is None and until is None:
             raise ValueError("FeedbackSearch: undo what? Give a statement's id, a user, since or until.")
+        for name, value in (("since", since), ("until", until)):
+            check.check_real(name, 0.0 if value is None else value, -np.inf, np.inf)
         with self._lock, single():
             log = self._log
             places = range(len(log)) if statement is None else self._places_of(statement)
@@ -270,7 +287,7 @@ class FeedbackSearch:
 
     def _places_of(self, statement: Item | Sequence[Item]) -> Sequence[int]:
         """Where statements stand in the log, ascending."""
-        named = [statement] if isinstance(statement, str) or not isinstance(statement, Sequence) else statement
+        named = [statement] if isinstance(statement, str) or not isinstance(statement, Iterable) else statement
         places = set[int]()
         for id in named:
             place = self._log.ids.place(id)
@@ -296,7 +313,8 @@ class FeedbackSearch:
         own = self._place(query)
         row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
         if k > len(self) - (own is not None):
-            raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are, {len(self)}.")
+            others = f" beside the query, {len(self) - 1}" if own is not None else f", {len(self)}"
+            raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are{others}.")
         model = self._model
         with single():
             form = self._form(user, feedback) if metric is None else Form(None, metric)
@@ -316,10 +334,10 @@ class FeedbackSearch:
         model, (live, kept) = self._model, self._forms
         if live is not model.live:
             live, kept = self._forms = model.live, {}
-        name = user if feedback else NO_FEEDBACK
-        if name not in kept:
-            kept[name] = model.form(user, None if feedback else 0.0)
-        return kept[name]
+        key = user, feedback
+        if key not in kept:
+            kept[key] = model.form(user, None if feedback else 0.0)
+        return kept[key]
 
     def prepare(self) -> None:
         """Make candidates of many items those of the last full page; saying does so, unless another thread is to."""
@@ -332,14 +350,19 @@ class FeedbackSearch:
         """Number of the item that the query is; None if it is a row."""
         if isinstance(query, Sequence | np.ndarray) and not isinstance(query, str):
             return None
-        if query not in self._rows.places:
+        if not isinstance(query, Hashable) or query not in self._rows.places:
             raise ValueError(f"FeedbackSearch: there is no item {query!r}.")
         return self._rows.places[query]
 
     def _row(self, query: Any) -> Array:
-        row = np.asarray(query, np.float64)
+        try:
+            row = np.asarray(query, np.float64)
+        except (TypeError, ValueError):
+            row = np.empty(0)
         if row.shape != (self._rows.X.shape[1],) or not np.isfinite(row).all():
             raise ValueError(f"FeedbackSearch: a query is an item, or a row of {self._rows.X.shape[1]} finite numbers.")
+        if np.abs(row).max() > self._farthest:
+            raise ValueError(f"FeedbackSearch: a query has numbers up to {self._farthest:g} among these items.")
         return row
 
     def metric_matrix(self, user: str | None = None, *, after: int | None = None) -> Array:
@@ -348,6 +371,8 @@ class FeedbackSearch:
         after : as it was after so many statements of the log; None: after all of them.
         """
         check.check_count("after", 0 if after is None else after, 0)
+        if after is not None and after > len(self._log):
+            raise ValueError(f"FeedbackSearch: after={after} is more than what was said, {len(self._log)} statements.")
         with single():
             return (self._model if after is None else self._model.after(after)).metric(user)
 

@@ -9,10 +9,11 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from ._snapshots import Snapshots
 _AT_ONCE = 1024  # entries that are learned together
 _PAUSE = 0.02  # seconds from learning to learning, unless somebody waits for it: several entries are one round
 _REST = 9.0  # times what preparing searches took that nothing is prepared: a tenth of a core at most
+T = TypeVar("T")
 PATIENCE = 10.0  # seconds that an answer waits for the statement it was asked to include
 
 
@@ -49,6 +51,7 @@ class Engine:
         self.writable = self.learning = True
         self._since = time.time()
         self._counts = {"searches": 0, "statements": 0, "refused_writes": 0}
+        self._coming: dict[str, float] = {}  # ids of new items, and the entry that the model must hear to know them
         self._waiting: list[tuple[int, asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._told, self._wanted, self._waits = threading.Event(), threading.Event(), threading.Lock()
         self._learned, self._closing = threading.Event(), threading.Event()
@@ -79,22 +82,40 @@ class Engine:
 
     async def state(self, said: form.Statement) -> dict[str, Any]:
         """Acknowledge a statement."""
-        return await self._tell(self._stated(said))
+        return await self._tell(await self._stated(said))
 
     async def state_all(self, said: Sequence[form.Statement]) -> dict[str, Any]:
         """Acknowledge several statements, which share a commit."""
-        entries = await self._saved(self._journal.append(*map(self._stated, said)))
+        entries = await self._saved(self._journal.append(*[await self._stated(each) for each in said]))
         return {"seq": max(entry.seq for entry in entries), "statements": [entry.seq for entry in entries]}
 
-    def _stated(self, said: form.Statement) -> New:
-        return New(said.key, said.user, self._served.sound(form.plain(said), said.user))
+    async def _stated(self, said: form.Statement) -> New:
+        body = form.plain(said)
+        kept = await self._sure(said.key, lambda again: self._served.sound(body, said.user, again=again))
+        return New(said.key, said.user, kept)
+
+    async def _sure(self, key: str, check: Callable[[bool], T]) -> T:
+        """What a check finds; if it misses something, once more, as a client may know more than the model.
+
+        What it misses may be acknowledged, but not heard yet. If the key was used before, it may be gone since: the
+        check is told that this is said `again`.
+        """
+        try:
+            return check(False)
+        except Unknown:
+            again = self._journal.find(key) is not None
+            if not again:
+                await self.heard(self._journal.last)
+            return check(again)
 
     async def undo(self, asked: form.Undo) -> dict[str, Any]:
         """Acknowledge that statements are taken back."""
         body = form.plain(asked)
         if not body:
             raise ValueError("Say what to take back: statement, of_user, since or until.")
-        items = self._served.items_of(body)
+        first = self._journal.find(asked.key)
+        await self.heard(self._journal.last if first is None else first)
+        items = self._served.items_of(body) if first is None else self._served.taken(first)
         told = await self._tell(New(asked.key, asked.user, {"kind": "undo", **body}))
         return {**told, "items": items}
 
@@ -104,13 +125,25 @@ class Engine:
 
     async def add(self, new: form.Items) -> dict[str, Any]:
         """Acknowledge new items."""
-        rows, told = self._served.rows_of(new.items)
-        return await self._tell(New(new.key, "", {"kind": "add", "items": told}, rows))
+        rows, items = self._served.rows_of(new.items)
+        entry, ids = New(new.key, "", {"kind": "add", "items": items}, rows), [item.id for item in new.items]
+        if self._journal.find(new.key) is not None:
+            return await self._tell(entry)
+        self._coming = {id: seq for id, seq in self._coming.items() if seq > self.seq}
+        self._served.check_new(new.items, self._coming)
+        self._coming |= dict.fromkeys(ids, inf)
+        try:
+            told = await self._tell(entry)
+        except BaseException:
+            for id in ids:
+                del self._coming[id]
+            raise
+        self._coming |= dict.fromkeys(ids, told["seq"])
+        return told
 
     async def remove(self, gone: form.Removal) -> dict[str, Any]:
         """Acknowledge that items are gone."""
-        for id in gone.ids:
-            self._known(id)
+        await self._sure(gone.key, lambda again: None if again else self._known(*gone.ids))
         return await self._tell(New(gone.key, "", {"kind": "remove", "ids": gone.ids}))
 
     async def _tell(self, new: New) -> dict[str, Any]:
@@ -192,9 +225,9 @@ class Engine:
         """Every entry since the beginning; the items that came with the command are the first ones."""
         served = Served()
         if self._journal.last == 0 and items is not None:
-            for rows, told in items.parts():
-                key = f"import-{told[0]['id']}"
-                self._journal.append(New(key, "", {"kind": "add", "items": told}, rows)).result()
+            parts = [New(f"import-{told[0]['id']}", "", {"kind": "add", "items": told}, rows)
+                     for rows, told in items.parts()]  # fmt: skip
+            self._journal.append(*parts).result()  # one commit: all of them are there after a kill, or none
         last = 0
         while entries := list(self._journal.after(last, limit=_AT_ONCE)):
             served.note(entries)
@@ -295,13 +328,13 @@ class Engine:
         lines += [f"# TYPE paloma_{name} gauge\npaloma_{name} {value}" for name, value in gauges.items()]
         return "\n".join([*lines, ""])
 
-    def _known(self, id: str) -> None:
-        if not self._served.items.has(id):
-            raise Unknown(f"There is no item {id[:80]!r}.")
+    def _known(self, *ids: str) -> None:
+        for id in ids:
+            if not self._served.items.has(id):
+                raise Unknown(f"There is no item {id[:80]!r}.")
 
     def _check_query(self, query: dict[str, Any]) -> None:
-        for id in [query["item"]] if "item" in query else query.get("items", []):
-            self._known(id)
+        self._known(*([query["item"]] if "item" in query else query.get("items", [])))
         self._served.check_vector(query.get("vector"))
 
 

@@ -4,11 +4,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from ._items import LARGEST, LONGEST_ID
+
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-LARGEST, le=LARGEST)]
 Key = Annotated[str, StringConstraints(min_length=8, max_length=200, pattern=r"^[\x21-\x7e]+$")]
-Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Id = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_ID)]
 User = Annotated[str, StringConstraints(max_length=200)]
-Vector = Annotated[list[Finite], Field(min_length=1, max_length=8192)]
+Vector = Annotated[list[Number], Field(min_length=1, max_length=8192)]
 Ids = Annotated[list[Id], Field(min_length=1, max_length=1000)]
 After = Annotated[int, Field(ge=0, le=2**62, description="Wait until this statement is part of the model.")]
 Payload = Annotated[

@@ -9,6 +9,8 @@ import numpy as np
 from .._typing import Array
 
 _PART = 1000  # items of one entry of the journal
+# What ids and vectors may be.
+LONGEST_ID, LARGEST = 200, 1e100
 
 
 @dataclass(frozen=True)

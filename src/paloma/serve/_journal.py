@@ -103,6 +103,12 @@ class Journal:
             ).fetchall()
         return itertools.starmap(Entry, found)
 
+    def find(self, key: str) -> int | None:
+        """Number of the acknowledged entry that has this key, if there is one."""
+        with self._reading:
+            found = self._reader.execute("SELECT seq FROM entry WHERE key = ?", (key,)).fetchone()
+        return None if found is None else int(found[0])
+
     def before(self, seq: int, limit: int) -> list[Entry]:
         """The last acknowledged entries of lower numbers, newest first."""
         with self._reading:
@@ -186,6 +192,22 @@ class Journal:
 class _Waiting:
     rows: list[tuple[str, str, str, bytes | None]]
     done: "Future[list[Entry]]"
+
+
+def is_empty(path: Path) -> bool:
+    """Whether a file is no journal yet, or one without entries, as a start leaves it that was killed early."""
+    if not path.exists():
+        return True
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(10_000)
+        return _last(connection) == 0
+    except apsw.SQLError:  # no table
+        return True
+    except apsw.Error:
+        return False
+    finally:
+        connection.close()
 
 
 def _last(connection: apsw.Connection) -> int:

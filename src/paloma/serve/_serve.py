@@ -66,6 +66,21 @@ def serve(
         engine.close()
 
 
+def is_new(folder: str | Path) -> bool:
+    """Whether a folder holds no items yet, so that `serve` takes some in.
+
+    Examples
+    --------
+    >>> from paloma.serve import is_new
+    >>> is_new("no such folder")
+    True
+    """
+    optional("apsw", "serve")
+    from ._journal import is_empty
+
+    return is_empty(Path(folder) / "journal.sqlite")
+
+
 def _protocol() -> type:
     """HTTP as uvicorn reads it, of requests whose head has an end."""
     usual: Any = optional("uvicorn.protocols.http.httptools_impl", "serve").HttpToolsProtocol

@@ -6,7 +6,7 @@ which is quick, and then the search follows what was noted, from the state of a 
 
 import threading
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +24,7 @@ from ._journal import Entry
 
 MAX_ITEMS = 2_000_000
 _POINTS = 200  # of the curve of quality
+_QUESTIONS = (30, 1000)  # suggested ones, the best of which is asked that is about an item that is not gone
 
 
 class Unknown(LookupError):
@@ -39,6 +40,7 @@ class Served:
         self._pending: dict[int, Statement] = {}  # those that the search has not heard
         self._heard = array("q")  # those that it has, in order
         self._undone: set[int] = set()
+        self._taken: dict[int, list[str]] = {}  # what each undo's statements speak of
         self._users: set[str] = set()
         self._search: FeedbackSearch | None = None
         self._noted = 0
@@ -58,7 +60,9 @@ class Served:
                 elif body["kind"] == "remove":
                     self.items.remove(body["ids"])
                 elif body["kind"] == "undo":
-                    for said in self._meant(body):
+                    gone = self._meant(body)
+                    self._taken[entry.seq] = _items_of(gone)
+                    for said in gone:
                         seq = int(said.id)
                         self._undone.add(seq)
                         if self._pending.pop(seq, None) is None:
@@ -141,10 +145,13 @@ class Served:
 
     # -- checks before an entry is written -----------------------------------------------------------------------------
 
-    def sound(self, body: dict[str, Any], user: str) -> dict[str, Any]:
-        """A statement as the journal keeps it; refused if it could not be learned. Items as a query are their mean."""
+    def sound(self, body: dict[str, Any], user: str, *, again: bool = False) -> dict[str, Any]:
+        """A statement as the journal keeps it; refused if it could not be learned. Items as a query are their mean.
+
+        again : it was said before, so that its items may be gone by now.
+        """
         for id in _said.mentioned(body):
-            if not self.items.has(id):
+            if not (self.items.known(id) if again else self.items.has(id)):
                 raise Unknown(f"There is no item {id[:80]!r}.")
         self.check_vector(body.get("vector"))
         if body["kind"] in ("mark", "compare") and "items" in body and "vector" not in body:
@@ -158,17 +165,22 @@ class Served:
         if vector is not None and len(vector) != self.items.width:
             raise ValueError(f"A vector has {self.items.width} numbers here, got {len(vector)}.")
 
-    def rows_of(self, items: Sequence[form.Item]) -> tuple[bytes, list[dict[str, Any]]]:
-        """New items as the journal keeps them; refused if one does not fit."""
-        d, seen = self.items.width or len(items[0].vector), set[str]()
+    def check_new(self, items: Sequence[form.Item], coming: Collection[str]) -> None:
+        """Refuse items of ids that are taken, or that are `coming` already."""
+        seen = set(coming)
         for item in items:
-            if len(item.vector) != d:
-                raise ValueError(f"Item {item.id[:80]!r} has {len(item.vector)} numbers, expected {d}.")
             if self.items.known(item.id) or item.id in seen:
                 raise ValueError(f"There is an item {item.id[:80]!r} already; ids are used once.")
             seen.add(item.id)
-        if self.items.n_rows + len(items) > MAX_ITEMS:
+        if self.items.n_rows + len(seen) > MAX_ITEMS:
             raise ValueError(f"A service holds at most {MAX_ITEMS:,} items.")
+
+    def rows_of(self, items: Sequence[form.Item]) -> tuple[bytes, list[dict[str, Any]]]:
+        """Items as the journal keeps them; refused if one has another number of features."""
+        d = self.items.width or len(items[0].vector)
+        for item in items:
+            if len(item.vector) != d:
+                raise ValueError(f"Item {item.id[:80]!r} has {len(item.vector)} numbers, expected {d}.")
         told = [item.model_dump(exclude={"vector"}, exclude_unset=True, exclude_none=True) for item in items]
         return rows_to_bytes(np.array([item.vector for item in items])), told
 
@@ -226,8 +238,12 @@ class Served:
     def suggest(self, n: int, user: str) -> dict[str, Any]:
         """A query, and the results whose marks teach most."""
         seq, search = self.seq, self._searching()
-        asked = search.suggest(1, k=min(n + self.items.n_gone, len(search) - 1), user=user or None)
-        asked = [each for each in asked if self.items.has(str(each.query))]
+        most, asked = min(n + self.items.n_gone, len(search) - 1), list[Any]()
+        for n_asked in _QUESTIONS if self.items.n_gone else (1,):
+            found = search.suggest(n_asked, k=most, user=user or None)
+            asked = [each for each in found if self.items.has(str(each.query))]
+            if asked:
+                break
         if not asked:
             return {"seq": seq, "items": []}
         items = [self.items.item(str(id)) for id in asked[0].show if self.items.has(str(id))]
@@ -263,7 +279,11 @@ class Served:
             gone = self._meant(body)
             if "statement" in body and not gone:
                 raise Unknown(f"There is no statement {body['statement']} to take back.")
-            return sorted({str(id) for said in gone for id in said.items})
+            return _items_of(gone)
+
+    def taken(self, seq: int) -> list[str]:
+        """Items that the statements speak of which an entry took back."""
+        return self._taken.get(seq, [])
 
     def model_file(self) -> bytes:
         """The search with everything it was told, as a model file."""
@@ -271,3 +291,7 @@ class Served:
             path = Path(folder) / "model.paloma"
             save(self._searching(), path)
             return path.read_bytes()
+
+
+def _items_of(statements: Sequence[Statement]) -> list[str]:
+    return sorted({str(id) for said in statements for id in said.items})

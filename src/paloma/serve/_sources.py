@@ -5,13 +5,14 @@ import json
 from math import isfinite
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 
 from .._optional import optional
 from .._typing import Array
 from ..datasets import embed
-from ._items import Items
+from ._items import LARGEST, LONGEST_ID, Items
 from ._pictures import KINDS
 
 SIDE = 16  # of images whose vectors are their pixels
@@ -38,9 +39,7 @@ def from_table(
     if suffix == ".npz":
         return _arrays(path, {"ids": id_column, "labels": label, "texts": text}, images)
     if suffix in (".csv", ".tsv"):
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            lines = list(csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","))
-        columns: dict[str, list[Any]] = {name: [line[name] for line in lines] for name in (lines[0] if lines else {})}
+        columns = _table(path, "\t" if suffix == ".tsv" else ",")
     elif suffix == ".parquet":
         columns = optional("pyarrow.parquet", "parquet").read_table(path).to_pydict()
     else:
@@ -79,8 +78,25 @@ def _vector(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) and value.startswith("[") else value
 
 
+def _table(path: Path, delimiter: str) -> dict[str, list[Any]]:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        try:
+            head, *lines = csv.reader(file, delimiter=delimiter, strict=True)
+        except ValueError:  # of nothing, or of bytes that are no UTF-8
+            raise ValueError(f"{path}: expected a table in UTF-8 whose first line names its columns.") from None
+    lines = [line for line in lines if line]
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(head):
+            raise ValueError(f"{path}: row {number} has {len(line)} cells, but there are {len(head)} columns.")
+    if len(set(head)) < len(head):
+        raise ValueError(f"{path}: two columns have one name.")
+    return {name: [line[k] for line in lines] for k, name in enumerate(head)}
+
+
 def _arrays(path: Path, chosen: dict[str, str | None], images: Path | None) -> Items:
     """Arrays by the names that were chosen for them, or by names that they usually have."""
+    if not is_zipfile(path):
+        raise ValueError(f"{path} is no .npz file.")
     with np.load(path, allow_pickle=False) as found:
         for name in filter(None, chosen.values()):
             if name not in found:
@@ -107,6 +123,7 @@ def _columns(
     numbers, others = dict[str, Array](), dict[str, list[Any]]()
     for name, values in columns.items():
         if name not in special:
+            _check_whole(source, name, values)
             found = _numbers(values) if vectors in (None, name) else None
             if found is None:
                 others[name] = values
@@ -124,6 +141,17 @@ def _columns(
     return _made(source, joined, named, images, payload)
 
 
+def _check_whole(source: str, name: str, values: list[Any]) -> None:
+    """Refuse a column of numbers with empty cells, which would be taken for one of words."""
+    empty = [k for k, value in enumerate(values) if value is None or value == ""]
+    given = [value for value in values if value is not None and value != ""]
+    if empty and given and _numbers(given) is not None:
+        raise ValueError(
+            f"{source}: column {name!r} has numbers, but none in row {empty[0] + 1}. Fill it in, or leave the row or "
+            "the column out."
+        )
+
+
 def _is_plain(value: Any) -> bool:
     """Whether a value can be shown and filtered by; a number can if it is beside a column of vectors."""
     return isinstance(value, str) or (isinstance(value, int | float) and isfinite(value))
@@ -139,11 +167,22 @@ def _numbers(values: list[Any]) -> Array | None:
 
 
 def _made(source: str, vectors: Array, lists: dict[str, Any], images: Path | None, payload: Any = ()) -> Items:
+    if np.asarray(vectors).dtype.kind not in "fiub":
+        raise ValueError(f"{source}: vectors must be real numbers, got {np.asarray(vectors).dtype}.")
     vectors = np.asarray(vectors, np.float64)
-    if not np.isfinite(vectors).all():
-        row = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-        raise ValueError(f"{source}: row {row + 1} has a missing or infinite number. Fill it in, or leave the row out.")
+    sound = np.isfinite(vectors).all(axis=1) & (np.abs(vectors) <= LARGEST).all(axis=1)
+    if not sound.all():
+        row = int(np.flatnonzero(~sound)[0])
+        raise ValueError(f"{source}: row {row + 1} has a missing or infinite number, or one beyond {LARGEST:g}. "
+                         "Fill it in, or leave the row out.")  # fmt: skip
+    for kind, values in lists.items():
+        if values is not None and len(values) != len(vectors):
+            raise ValueError(f"{source}: it has {len(vectors)} vectors, but {len(values)} {kind}.")
     ids = lists["ids"] or [str(k) for k in range(len(vectors))]
+    if wrong := next((id for id in ids if not 1 <= len(id) <= LONGEST_ID), None):
+        raise ValueError(f"{source}: ids have 1 to {LONGEST_ID} characters, but one has {len(wrong)}: {wrong[:40]}...")
+    if "" in ids:
+        raise ValueError(f"{source}: row {ids.index('') + 1} has no id.")
     if len(set(ids)) < len(ids):
         raise ValueError(f"{source}: ids must be different, but some repeat.")
     pictures = lists["pictures"]
@@ -170,8 +209,13 @@ def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
     Image = optional("PIL.Image", "images")
     rows = []
     for path in files:
-        with Image.open(path) as picture:
-            rows.append(np.asarray(picture.convert("L").resize((SIDE, SIDE)), np.float64).ravel() / 255.0)
+        try:
+            with Image.open(path) as picture:
+                rows.append(np.asarray(picture.convert("L").resize((SIDE, SIDE)), np.float64).ravel() / 255.0)
+        except (OSError, SyntaxError, ValueError):  # what Pillow raises for files that are no whole image
+            raise ValueError(f"{path} cannot be read as an image. Mend it, or move it elsewhere.") from None
     names = [str(path.relative_to(folder)) for path in files]
+    if odd := next((name for name in names if name != name.encode(errors="ignore").decode()), None):
+        raise ValueError(f"{folder}: the name of {odd!a} is not UTF-8, so that no page can ask for it. Rename it.")
     labels = [path.parent.name if path.parent != folder else path.stem for path in files]
     return Items(np.stack(rows), names, labels, pictures=[f"file:{path.resolve()}" for path in files])
