@@ -137,10 +137,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 self._check_enough(len(numbers), f"{len(numbers)} rows of X with a vote")
             whole = len(numbers) == rows.shape[0]
             self.classes_, codes = np.unique(labels, return_inverse=True)
-            n = rows.shape[0]
             self._kept = Voters(
                 rows if whole else rows[numbers], codes, None if whole else numbers,
-                None if votes is None else votes[numbers], n, n,
+                None if votes is None else votes[numbers], rows.shape[0], rows.shape[0],
             )  # fmt: skip
             self._judged = None
             self._place()
@@ -164,8 +163,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 settle(self, X)
             rows, labels, votes = self._checked(X, y, sample_weight, reset=fresh)
             (classes,) = as_arrays(check.name_of(self), classes)
-            if classes is not None:
-                classes = check.check_labels(self, classes, np.size(classes), "classes")
+            classes = None if classes is None else check.check_labels(self, classes, np.size(classes), "classes")
             known = Labels() if fresh else Labels(self.classes_)
             for more in (classes, labels):
                 known = known if more is None else known.extended(more)
@@ -368,8 +366,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             k = min(self._count(placed), max(n, 1)) if self.n_neighbors == "auto" else self.n_neighbors
         check.check_count("n_neighbors", k)
         if k > n:
-            others = "other " if X is None else ""
-            raise ValueError(f"n_neighbors={k} is more than the {n} {others}rows the classifier was fitted on.")
+            raise ValueError(f"n_neighbors={k} is more than the {n} {'other ' * (X is None)}rows that vote.")
         if X is None:
             with jobs(self.n_jobs):
                 values, ids = placed.items.search(placed.items.X, k, own=np.arange(n + 1))
