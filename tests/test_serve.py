@@ -19,6 +19,7 @@ from sklearn.datasets import load_digits
 apsw = pytest.importorskip("apsw", reason="needs paloma[serve]")
 pytest.importorskip("fastapi", reason="needs paloma[serve]")
 
+from helpers.cli import run  # noqa: E402
 from helpers.disk import FailingSystem  # noqa: E402
 from helpers.servers import TOKEN, Servers  # noqa: E402
 from helpers.service import MARK, Service, feedback_round, some_digits  # noqa: E402
@@ -442,6 +443,18 @@ def test_a_folder_is_new_until_it_holds_items(tmp_path, some):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "journal.sqlite").write_text("no journal" * 500)
     assert not is_new(tmp_path / "t")
+
+
+def test_the_command_says_which_items_are_served(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder, first in (("a", 1), ("b", 5)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "items.csv").write_text(f"x,y\n{first},2\n3,4\n")
+    asked = ("--get", "/api/v1/version")
+    assert "not read" not in run("serve", "a/items.csv", *asked).output
+    told = run("serve", "b/items.csv", *asked).output
+    assert "items.served has items already, so b/items.csv is not read; --state names another folder." in told
+    assert "not read" not in run("serve", "b/items.csv", "--state", "other", *asked).output
 
 
 def test_questions_are_about_items_that_are_there(service):

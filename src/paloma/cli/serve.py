@@ -72,6 +72,8 @@ def serve(
     folder = state or Path(f"{table or Path(source or 'digits').stem}.served")
     shown = {"id_column": id_column, "label": label, "text": text, "images": images}
     items = _items(source, table, vectors, encoder, shown) if is_new(folder) else None
+    if items is None and source is not None:
+        typer.echo(f"{folder} has items already, so {source} is not read; --state names another folder.", err=True)
     if get is not None:
         status, body = answer(folder, get, items)
         sys.stdout.buffer.write(body + b"\n")
