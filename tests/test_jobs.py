@@ -141,8 +141,8 @@ def test_bits_do_not_depend_on_n_jobs():
 
 
 def test_bits_of_sparse_blocks_do_not_depend_on_n_jobs():
-    X, y = sp.random(300, 400, 0.05, format="csr", random_state=1), np.random.default_rng(0).integers(0, 3, 300)
-    models = [paloma.OASIS(random_state=0, block_size=64, n_jobs=n).fit(X, y) for n in (None, 1, 4)]
+    X, triplets = sp.random(300, 400, 0.05, format="csr", random_state=1), np.arange(900).reshape(300, 3) % 300
+    models = [paloma.OASIS(block_size=64, n_jobs=n).fit(X, triplets=triplets) for n in (None, 1, 4)]
     assert models[0].n_updates_ > 64
     for model in models[1:]:
         np.testing.assert_array_equal(model.shared_, models[0].shared_)
