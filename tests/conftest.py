@@ -1,5 +1,7 @@
 """Fixtures of several test modules; each imports what it needs only if a test asks for it."""
 
+import signal
+
 import pytest
 
 
@@ -19,3 +21,11 @@ def files(tmp_path):
     from helpers.cli import write_tables
 
     return write_tables(tmp_path)
+
+
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt; processes in the background, and those that run tests in parallel, ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -144,14 +144,6 @@ def test_a_second_ctrl_c_saves_nothing_half_learned(files, monkeypatch):
     assert not model.exists()
 
 
-@pytest.fixture
-def interruptible():
-    """Processes that run tests in parallel ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_waiting_for_queries():
     reading, writing = os.pipe()

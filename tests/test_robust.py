@@ -206,6 +206,7 @@ def interrupted(monkeypatch, model, where, X, Y):
 
 @pytest.mark.parametrize("name", paloma.estimators.__all__)
 @pytest.mark.parametrize("forget", [0.0, 0.01])
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_while_learning_takes_effect_when_the_rows_are_learned(name, forget, monkeypatch):
     kind, extra = getattr(paloma, name), {"forget": forget} if forget else {}
     if forget and name in ("OKS", "OMKS", "OMDML", "L2ODML", "L2OSL"):
@@ -218,6 +219,7 @@ def test_ctrl_c_while_learning_takes_effect_when_the_rows_are_learned(name, forg
 
 
 @pytest.mark.parametrize("name", paloma.estimators.__all__)
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_before_the_first_step_changes_nothing(name, monkeypatch):
     model = getattr(paloma, name)(random_state=0).fit(X[:30], Y[:30])
     before = copy.deepcopy(model)
@@ -226,6 +228,7 @@ def test_ctrl_c_before_the_first_step_changes_nothing(name, monkeypatch):
     assert_equal(snapshot(model.partial_fit(X, Y)), snapshot(before.partial_fit(X, Y)))
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_during_fit_leaves_the_model_before(monkeypatch):
     model = paloma.LODML(random_state=0).fit(X[:30], Y[:30])
     before = copy.deepcopy(model)
