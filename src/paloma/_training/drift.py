@@ -43,12 +43,20 @@ class Drift:
             self._enter(codes[a : a + CHUNK], gaps[a : a + CHUNK], margin)
 
     def _enter(self, codes: Array, gaps: Array, margin: float) -> None:
-        n, losses = len(self.sums), np.maximum(gaps, 0.0)
-        counts = np.bincount(codes, minlength=n)
-        fading = (KEEP ** np.arange(counts.max(initial=0)))[_until_last(codes, counts)]
-        self.sums[:, 3:5] *= (KEEP**counts)[:, None]
-        for column, weight in enumerate((np.ones(len(codes)), gaps < margin, losses, fading * losses, fading)):
-            self.sums[:, column] += np.bincount(codes, weight, minlength=n)
+        counts = np.bincount(codes, minlength=len(self.sums))
+        met, ends = np.flatnonzero(counts), np.cumsum(counts)
+        few = len(counts) <= 1 << 16
+        order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")  # NumPy sorts 16 bits by counting
+        losses, begin = np.maximum(gaps, 0.0)[order], (ends - counts)[met]
+        following = np.repeat(ends, counts) - np.arange(1, len(codes) + 1)  # triplets of the same class
+        fading = (KEEP ** np.arange(counts.max(initial=0)))[following]
+        entered = np.zeros((len(met), 5))
+        entered[:, 0] = counts[met]
+        entered[:, 1] = np.bincount(codes[gaps < margin], minlength=len(counts))[met]
+        for column, each in ((2, losses), (3, fading * losses), (4, fading)):
+            entered[:, column] = np.add.reduceat(each, begin)
+        self.sums[met, 3:5] *= (KEEP ** counts[met])[:, None]
+        self.sums[met, :5] += entered
 
     def table(self, order: Array) -> Array:
         """The rows of these codes; zeros for classes that have none yet."""
@@ -79,15 +87,6 @@ class Drift:
         sums = np.zeros((int(new_codes.max(initial=-1)) + 1, 6))
         sums[new_codes[old]] = self.sums[old]
         self.sums = sums
-
-
-def _until_last(codes: Array, counts: Array) -> Array:
-    """For each triplet, how many of its class follow it."""
-    few = len(counts) <= 1 << 16
-    order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")  # NumPy sorts 16 bits by counting
-    rank = np.empty(len(codes), np.int64)
-    rank[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return counts[codes] - 1 - rank
 
 
 def _ratio(total: Array, count: Array) -> Array:

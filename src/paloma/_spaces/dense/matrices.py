@@ -46,10 +46,7 @@ class Matrices:
 
     def slots_of(self, codes: Array) -> Array:
         """Slot of each class code; -1 for class-free (-1) and for classes never updated."""
-        if not len(self.slots):
-            return np.full(codes.shape, -1, np.int32)
-        known = (codes >= 0) & (codes < len(self.slots))
-        return np.where(known, self.slots[np.where(known, codes, 0)], -1).astype(np.int32)
+        return np.append(self.slots, np.int32(-1))[np.minimum(codes, len(self.slots))]
 
     def own(self) -> Array:
         """Whether each class code has a matrix of its own; the last entry stands for all codes beyond."""
@@ -57,11 +54,13 @@ class Matrices:
 
     def allocate(self, codes: Array) -> Array:
         """Give every class in `codes` a matrix of its own, at the start; returns the slots."""
-        new = np.unique(codes[(codes >= 0) & (self.slots_of(codes) < 0)])
-        if len(new):
-            self._grow(int(new[-1]) + 1, self.n_slots + len(new))
-            self.slots[new] = np.arange(self.n_slots, self.n_slots + len(new))
-            self.n_slots += len(new)
+        slots = self.slots_of(codes)
+        new = np.unique(codes[(slots < 0) & (codes >= 0)])
+        if not len(new):
+            return slots
+        self._grow(int(new[-1]) + 1, self.n_slots + len(new))
+        self.slots[new] = np.arange(self.n_slots, self.n_slots + len(new))
+        self.n_slots += len(new)
         return self.slots_of(codes)
 
     def drop_untouched(self, first: int, codes: Array, tau: Array) -> None:
