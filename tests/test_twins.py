@@ -14,7 +14,9 @@ import twins
 from axes import LOCAL, MEASURES, RULES, STEP_PARAMS, T, X, Y, learner
 from helpers import inside
 from helpers.streams import N_CLASSES
+from paloma._compiled import members as compiled_members
 from same import assert_close
+from twins import members
 from twins.careful import careful_run
 from twins.neighbors import local_neighbors
 from twins.projected import run_projected
@@ -128,3 +130,16 @@ def test_nearest_items_with_ties(measure, k):
     np.testing.assert_array_equal(items.kneighbors(integers, return_distance=False), ids)
     if k > 1:
         assert (np.diff(values, axis=1) == 0).any()
+
+
+@pytest.mark.parametrize("n_rows", [3, 12, 400])
+def test_pairs_of_a_block(n_rows):
+    rng = np.random.default_rng(n_rows)
+    triplets, classes = rng.integers(0, n_rows, (300, 3)), rng.integers(-1, 5, n_rows)
+    found = compiled_members.distinct_pairs(triplets, classes[triplets[:, 1:]])
+    for ours, expected in zip(found, members.distinct_pairs(triplets, classes[triplets[:, 1:]]), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    stops = np.array([1, 64, 65, 300])
+    used = compiled_members.members_of_parts(found[3], stops, len(found[0]))
+    for ours, expected in zip(used, members.members_of_parts(found[3], stops), strict=True):
+        np.testing.assert_array_equal(ours, expected)

@@ -16,6 +16,9 @@
 | sweep.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
 | sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
 | sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| members.distinct_pairs | members.distinct_pairs | test_twins |
+| members.members_of_parts | members.members_of_parts | test_twins |
+| members.signed_rows | stacked.gradient | test_axes (blocks of distances) |
 | soft.soft_sweep | regions.run_soft | test_axes, test_regions (with forgetting) |
 | sparse.sparse_stream | stacked.run | test_axes (CSR), test_twins (forgetting, weights), test_forgetting, test_pairs |
 | sparse.sparse_norms | stacked.run: the norm of Psi | test_mining_blocks (sparse blocks) |

@@ -59,19 +59,6 @@ def is_soft(stream: Stream) -> bool:
     return stream.codes is not None and stream.codes.ndim == 2
 
 
-def distinct_pairs(triplets: Array, codes: Array) -> tuple[Array, Array, Array, Array]:
-    """The distinct (anchor, candidate) pairs sorted by class: anchors, candidates, codes, and (B, 2) positions."""
-    width = int(triplets.max()) + 1
-    keys = (triplets[:, :1].astype(np.int64) * width + triplets[:, 1:]).ravel()
-    distinct, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    pair_codes = codes.ravel()[first]
-    order = np.argsort(pair_codes, kind="stable")
-    position = np.empty(len(order), np.intp)
-    position[order] = np.arange(len(order))
-    anchors, candidates = np.divmod(distinct[order], width)
-    return anchors, candidates, pair_codes[order], position[inverse].reshape(-1, 2)
-
-
 # -- a stretch of a stream as blocks take it ---------------------------------------------------------------------------
 
 

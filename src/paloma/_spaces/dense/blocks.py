@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..._compiled.groups import Csr, Out, Pairs, Rows, Theta, Triplets
+from ..._compiled.members import distinct_pairs, members_of_parts
 from ..._compiled.scratch import Scratch
 from ..._compiled.soft import soft_sweep
 from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse_sweep, sparse_values
@@ -29,7 +30,6 @@ from ..._core.stream import (
     answers,
     asked,
     candidate_codes,
-    distinct_pairs,
     is_soft,
     margins_of,
 )
@@ -191,15 +191,13 @@ def _exact_block(
     block, weight, mean_weight = asked(choice, stream, start, stop), np.zeros(len(codes)), np.zeros(len(codes))
     kernel, rule = choice.locality.kernel, choice.step.rule
     taus, gaps, _ = answers(stream, start, stop)
-    loss, updates, kept, every = 0.0, 0, _kept(averages or [], parts), np.arange(len(codes))
-    for part, later in zip(parts, kept, strict=True):
-        rows, places, l_rows, r_rows = every, members, left, right
-        if len(parts) > 1:
-            rows, places = np.unique(members[part], return_inverse=True)
-            l_rows = np.take(left, rows, axis=0, out=scratch.take("inner left", (len(rows), left.shape[1]), left.dtype))
-            r_rows = l_rows
-            if right is not left:
-                r_rows = np.take(right, rows, axis=0, out=scratch.take("inner right", l_rows.shape, left.dtype))
+    loss, updates, kept = 0.0, 0, _kept(averages or [], parts)
+    used, ends, places = members_of_parts(members, np.array([part.stop for part in parts]), len(codes))
+    for part, later, (first, last) in zip(parts, kept, pairwise([0, *ends.tolist()]), strict=True):
+        rows = used[first:last]
+        l_rows = r_rows = _taken(left, rows, "inner left", scratch)
+        if right is not left:
+            r_rows = _taken(right, rows, "inner right", scratch)
         values = local[rows]
         if lam:
             values += lam * state.shared_values(l_rows, r_rows, scratch)
@@ -212,7 +210,7 @@ def _exact_block(
             right_gram = gram(r_rows, scratch.take("right gram", square, left.dtype))
         net = np.zeros(len(rows))
         one_loss, one_updates = sweep(
-            Triplets(places.reshape(-1, 2), block.margins[part], block.C[part], norms[part]),
+            Triplets(places[part], block.margins[part], block.C[part], norms[part]),
             Pairs(left_gram, right_gram, codes[rows], values), kernel, sign, rule,
             Out(taus[part], gaps[part], net), None if stream.scale is None else stream.scale[part],
         )  # fmt: skip
@@ -228,6 +226,11 @@ def _exact_block(
     if mu and updates:
         state.move_local(left, right, segments, sign * mu * weight, scratch)
     return loss, updates
+
+
+def _taken(X: Array, rows: Array, name: str, scratch: Scratch) -> Array:
+    """These rows of X; without mode="clip" NumPy would copy them twice."""
+    return np.take(X, rows, axis=0, out=scratch.take(name, (len(rows), X.shape[1]), X.dtype), mode="clip")
 
 
 def _soft_block(

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..._compiled.members import distinct_pairs
 from ..._compiled.scratch import Scratch
 from ..._core.choice import Choice
-from ..._core.stream import Stream, candidate_codes, distinct_pairs, is_soft
+from ..._core.stream import Stream, candidate_codes, is_soft
 from ..._typing import Array
 from .matrices import Matrices
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
+from ..._compiled.members import signed_rows
 from ..._compiled.scratch import Scratch
 from ..._compiled.sweep import scaled_rows
 from ..._core.cone import project
@@ -257,7 +258,7 @@ class Matrices:
         trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
         for matrix, part in parts:
             trmm(1.0, matrix.T, product[part].T, lower=1, overwrite_b=1)
-        diagonals = np.stack([matrix.diagonal() for matrix, _ in parts])
+        diagonals = np.array([matrix.diagonal() for matrix, _ in parts])
         return quadratic_rows(product, left, diagonals, np.array([part.stop for _, part in parts]))
 
     def _subtract(self, parts: Parts, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
@@ -265,23 +266,20 @@ class Matrices:
 
         Parts are in order; what is in none of them moves nothing.
         """
-        rows = np.flatnonzero(weight)
-        part_of = np.searchsorted([part.start for _, part in parts], rows, side="right") - 1
         single = left.dtype == np.float32
         if not self.symmetric:
+            rows = np.flatnonzero(weight)
             scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
             scaled_rows(left, rows, weight[rows].astype(left.dtype), scaled)
             gemm = blas.sgemm if single else blas.dgemm
             other = right if len(rows) == len(right) else right[rows]
-            edges = np.searchsorted(part_of, range(len(parts) + 1)).tolist()
-            for (matrix, _), (a, b) in zip(parts, pairwise(edges), strict=True):
+            edges = np.searchsorted(rows, [edge for _, part in parts for edge in (part.start, part.stop)]).tolist()
+            for (matrix, _), a, b in zip(parts, edges[::2], edges[1::2], strict=True):
                 gemm(-1.0, other[a:b].T, scaled[a:b].T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
             return
-        group = 2 * part_of + (weight[rows] < 0.0)
-        order = np.argsort(group, kind="stable")
-        rows, edges = rows[order], np.searchsorted(group[order], range(2 * len(parts) + 1)).tolist()
-        scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
-        scaled_rows(left, rows, np.sqrt(np.abs(weight[rows])).astype(left.dtype), scaled)
+        scaled = scratch.take("product", left.shape, left.dtype)
+        bounds = np.array([(part.start, part.stop) for _, part in parts], np.int64).reshape(-1, 2)
+        edges = signed_rows(left, weight, bounds, scaled).tolist()
         syrk = blas.ssyrk if single else blas.dsyrk
         for k, (a, b) in enumerate(pairwise(edges)):
             matrix, sign = parts[k // 2][0], 1.0 if k % 2 else -1.0

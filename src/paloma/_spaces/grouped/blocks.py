@@ -16,13 +16,14 @@ import numpy as np
 
 from ..._compiled.groups import Columns, Gate, Out, Pairs, Rule, Theta, Triplets
 from ..._compiled.joint import joint_stream, joint_sweep, weighted
+from ..._compiled.members import distinct_pairs
 from ..._compiled.scratch import Scratch
 from ..._compiled.steps import PLAIN
 from ..._core.choice import Choice
 from ..._core.hedge import Hedge
 from ..._core.locality import FREE
 from ..._core.loop import Block, learn
-from ..._core.stream import Stream, Tally, aggressiveness, candidate_codes, distinct_pairs
+from ..._core.stream import Stream, Tally, aggressiveness, candidate_codes
 from ..._typing import Array
 from ..._validation import read_only
 from ..dense.blocks import STREAM_CHUNK, STREAM_DIMENSION, constrained_block, inner, psi

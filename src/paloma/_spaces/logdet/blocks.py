@@ -19,10 +19,11 @@ from scipy.linalg import LinAlgError, blas, lapack, qr
 from ..._compiled.fading import fading_sweep
 from ..._compiled.groups import Spans, Theta
 from ..._compiled.logdet import logdet_sweep
+from ..._compiled.members import distinct_pairs
 from ..._compiled.scratch import Scratch
 from ..._core.choice import Choice
 from ..._core.loop import Block
-from ..._core.stream import Stream, answers, asked, candidate_codes, distinct_pairs
+from ..._core.stream import Stream, answers, asked, candidate_codes
 from ..._typing import Array
 from ..dense.matrices import Matrices, segments_of
 
