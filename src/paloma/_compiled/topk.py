@@ -99,9 +99,10 @@ def _insert(best, ids, row, value, number):
 
 
 @in_place
-def nearest_members(X, anchors, members, starts, sizes, best, ids):
-    """Numbers of the nearest rows of each anchor r among members[starts_r : starts_r + sizes_r], itself left out.
+def nearest_members(X, families, anchors, members, starts, sizes, best, ids):
+    """Numbers of the nearest rows of each anchor r among members[starts_r : starts_r + sizes_r], but for its family.
 
+    families : a number of each row.
     best, ids : squared distances, at first infinite, and numbers, (n_anchors, k), sorted; of equal distances the member
     that comes first stays first.
     """
@@ -110,7 +111,7 @@ def nearest_members(X, anchors, members, starts, sizes, best, ids):
         p = anchors[r]
         for place in range(starts[r], starts[r] + sizes[r]):
             i = members[place]
-            if i == p:
+            if families[i] == families[p]:
                 continue
             x = X[p, 0] - X[i, 0]
             total = x * x
