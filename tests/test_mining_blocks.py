@@ -151,6 +151,15 @@ def test_small_and_large_classes_are_searched_alike(monkeypatch):
         np.testing.assert_array_equal(mine(X, Y.astype(np.int32)).triplets, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_and_large_data_are_searched_alike(monkeypatch, dtype):
+    rows, found = np.round(X[:200], 2).astype(dtype), []
+    for size in (0, 10**9):
+        monkeypatch.setattr(euclid, "SMALL_DATA", size)
+        found.append(mine(rows, Y[:200].astype(np.int32)).triplets)
+    np.testing.assert_array_equal(*found)
+
+
 @pytest.mark.parametrize("kind", [paloma.LODML, paloma.ODML, paloma.LOSL, paloma.OASIS])
 def test_averages_inside_a_block_are_those_at_its_end(kind):
     """A call of 1,024 triplets ends where an average is due; one call takes them all inside its blocks."""

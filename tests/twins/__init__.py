@@ -50,7 +50,7 @@
 | topk.class_minima | neighbors.local_neighbors | test_neighbors (very many classes) |
 | topk.merge_shared | mining.targets_impostors; neighbors.local_neighbors | test_triplets; test_neighbors |
 | topk.merge_columns | mining.targets_impostors | test_triplets |
-| topk.nearest_members | mining.targets_impostors | test_triplets, test_mining_blocks (small classes) |
+| topk.nearest_members | mining.targets_impostors | test_triplets, test_mining_blocks (small classes and data) |
 
 `careful` and `logdet.careful_run` are the same algorithms as fast as one-triplet-at-a-time NumPy goes; the benchmarks
 compare with them. A class code of -1 is class-free.

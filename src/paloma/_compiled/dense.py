@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import compiled
+from .jit import compiled, in_place
 
 
 @compiled
@@ -46,7 +46,7 @@ def quadratic_forms(rows, places, matrices):
     return out
 
 
-@compiled
+@in_place
 def mirror_upper(matrix):
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile."""
     d, tile = matrix.shape[0], 32
@@ -57,7 +57,7 @@ def mirror_upper(matrix):
                     matrix[s, r] = matrix[r, s]
 
 
-@compiled
+@in_place
 def move_toward(mean, current, rate):
     """mean += rate (current - mean), flat arrays, in place."""
     for k in range(mean.shape[0]):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import compiled, inlined
+from .jit import compiled, in_place, inlined
 
 
 @inlined
@@ -23,12 +23,14 @@ def paired(left, right, i, j):
     return out
 
 
-@compiled
+@in_place
 def pair_distances(X, first, second, out):
     """|x_i - x_j|^2 for each pair (i, j) of row numbers."""
     for r in range(first.shape[0]):
         i, j = first[r], second[r]
-        total = (X[i, 0] - X[j, 0]) * (X[i, 0] - X[j, 0])
+        x = X[i, 0] - X[j, 0]
+        total = x * x
         for s in range(1, X.shape[1]):
-            total += (X[i, s] - X[j, s]) * (X[i, s] - X[j, s])
+            x = X[i, s] - X[j, s]
+            total += x * x
         out[r] = total

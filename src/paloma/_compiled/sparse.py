@@ -7,7 +7,8 @@ have that feature, and what steps do to later triplets of the block comes from l
 
 import numpy as np
 
-from .jit import compiled
+from .jit import compiled, inlined
+from .prefetch import LINE, prefetch
 from .steps import squared_norm, take
 
 
@@ -134,7 +135,7 @@ def sparse_norms(rows, members):
     return out
 
 
-# A row of U that so many triplets need is read as a whole, one after the other, before they pick from it.
+# A row of U that so many triplets need is asked for as a whole, while those that need the row before pick from that.
 WHOLE = 4
 
 
@@ -146,14 +147,12 @@ def sparse_values(M, anchors, differences):
     """
     data, triplets, begin = anchors.data, anchors.indices, anchors.indptr
     v_data, v_indices, v_begin = differences.data, differences.indices, differences.indptr
-    out, whole = np.zeros(v_begin.shape[0] - 1), np.empty(M.shape[1], M.dtype)
+    out = np.zeros(v_begin.shape[0] - 1)
     for r in range(M.shape[0]):
-        row = M[r]
-        if begin[r + 1] - begin[r] >= WHOLE:
-            whole[:] = row
-            row = whole
+        row, share = M[r], _share(M, begin, r)
         for a in range(begin[r], begin[r + 1]):
             t = triplets[a]
+            _ask(M, r + 1, a - begin[r], share)
             part = 0.0
             for b in range(np.uint64(v_begin[t]), np.uint64(v_begin[t + 1])):
                 part += np.float64(row[np.uint32(v_indices[b])]) * np.float64(v_data[b])
@@ -166,21 +165,31 @@ def sparse_move(M, anchors, differences, weight):
     """M += sum_t weight_t p_t v_t^T; arguments as in `sparse_values`."""
     data, triplets, begin = anchors.data, anchors.indices, anchors.indptr
     v_data, v_indices, v_begin = differences.data, differences.indices, differences.indptr
-    whole = np.empty(M.shape[1], M.dtype)
     for r in range(M.shape[0]):
-        row, many = M[r], begin[r + 1] - begin[r] >= WHOLE
-        if many:
-            whole[:] = row
-            row = whole
+        row, share = M[r], _share(M, begin, r)
         for a in range(begin[r], begin[r + 1]):
             t = triplets[a]
+            _ask(M, r + 1, a - begin[r], share)
             if weight[t] == 0.0:
                 continue
             x = weight[t] * np.float64(data[a])
             for b in range(np.uint64(v_begin[t]), np.uint64(v_begin[t + 1])):
                 row[np.uint32(v_indices[b])] += x * v_data[b]
-        if many:
-            M[r] = whole
+
+
+@inlined
+def _share(M, begin, r):
+    """How many numbers of the next row each triplet that needs row r asks for; 0 if few need the next one."""
+    if r + 1 == M.shape[0] or begin[r + 2] - begin[r + 1] < WHOLE:
+        return 0
+    return M.shape[1] // max(begin[r + 1] - begin[r], 1) + 1
+
+
+@inlined
+def _ask(M, r, k, share):
+    """Ask for the k-th share of row r."""
+    for c in range(k * share, min((k + 1) * share, M.shape[1]), LINE // M.itemsize):
+        prefetch(M, r, c)
 
 
 @compiled

@@ -13,7 +13,7 @@ the matrices are read at a time, so that the vectors they are added to are loade
 
 import numpy as np
 
-from .jit import compiled
+from .jit import in_place
 from .steps import squared_norm, take
 
 # Numbers by which working vectors stand apart at least.
@@ -25,7 +25,7 @@ def working(d, dtype):
     return np.empty((8, max(d, APART)), dtype)
 
 
-@compiled
+@in_place
 def distance_stream(triplets, rows, matrices, kernel, free, rule, out, scale=None):
     """Learn triplets one by one on U and the stack L, in place; returns (sum of hinge losses, updates).
 
@@ -36,15 +36,18 @@ def distance_stream(triplets, rows, matrices, kernel, free, rule, out, scale=Non
     U, L, slots = matrices
     d, shared, local = X.shape[1], X.dtype.type(kernel.lam), X.dtype.type(kernel.mu)
     work, four = rows.work, d - d % 4
-    a, b, w, v = work[1], work[2], work[3], work[4]
+    a, b = work[1], work[2]
+    w, v = work[3], work[4]
     loss, updates = 0.0, 0
     for t in range(members.shape[0]):
         p, q, n = members[t, 0], members[t, 1], members[t, 2]
         i, j = slots[t, 0], slots[t, 1]
-        aa, bb, apart, along = 0.0, 0.0, 0.0, 0.0
+        aa = bb = apart = along = 0.0
         for s in range(d):
-            x, y, z = (X[p, s] - X[q, s]) * factor, (X[p, s] - X[n, s]) * factor, (X[n, s] - X[q, s]) * factor
-            a[s], b[s], w[s], v[s] = x, y, 0, 0
+            x, y, z = X[p, s], X[q, s], X[n, s]
+            x, y, z = (x - y) * factor, (x - z) * factor, (z - y) * factor
+            a[s], b[s] = x, y
+            w[s] = v[s] = 0
             x64, y64, z64 = np.float64(x), np.float64(y), np.float64(z)
             aa += x64 * x64
             bb += y64 * y64
@@ -125,7 +128,7 @@ def distance_stream(triplets, rows, matrices, kernel, free, rule, out, scale=Non
     return loss, updates
 
 
-@compiled
+@in_place
 def similarity_stream(triplets, rows, matrices, kernel, free, rule, out, scale=None):
     """The same for similarities: a step moves U along p (p+ - p-)^T, which are a and e."""
     members, margins, C = triplets.members, triplets.margins, triplets.C
@@ -133,15 +136,18 @@ def similarity_stream(triplets, rows, matrices, kernel, free, rule, out, scale=N
     U, L, slots = matrices
     d, shared, local = X.shape[1], X.dtype.type(kernel.lam), X.dtype.type(kernel.mu)
     work, four = rows.work, d - d % 4
-    a, b, c, e, w, v = work[1], work[2], work[3], work[4], work[5], work[6]
+    a, b, c = work[1], work[2], work[3]
+    e, w, v = work[4], work[5], work[6]
     loss, updates = 0.0, 0
     for t in range(members.shape[0]):
         p, q, n = members[t, 0], members[t, 1], members[t, 2]
         i, j = slots[t, 0], slots[t, 1]
-        pp, qq, nn, apart = 0.0, 0.0, 0.0, 0.0
+        pp = qq = nn = apart = 0.0
         for s in range(d):
             x, y, z = X[p, s] * factor, X[q, s] * factor, X[n, s] * factor
-            a[s], b[s], c[s], e[s], w[s], v[s] = x, y, z, y - z, 0, 0
+            a[s], b[s], c[s] = x, y, z
+            e[s] = y - z
+            w[s] = v[s] = 0
             x64, y64, z64 = np.float64(x), np.float64(y), np.float64(z)
             pp += x64 * x64
             qq += y64 * y64

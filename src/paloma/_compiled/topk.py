@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .jit import compiled, inlined
+from .jit import compiled, in_place, inlined
 
 # Items that are compared at once with a query's worst neighbor so far; most stretches hold none that is nearer.
 STRETCH = 32
@@ -10,7 +10,7 @@ STRETCH = 32
 NO_CLASS = -(1 << 31)
 
 
-@compiled
+@in_place
 def merge_local(tile, queries, others, best, ids):
     """Merge a tile of items into each query's k smallest values alpha * score + table[q, class] + constant.
 
@@ -32,7 +32,7 @@ def merge_local(tile, queries, others, best, ids):
             worst = best[q, k - 1]
 
 
-@compiled
+@in_place
 def merge_shared(tile, queries, others, best, ids):
     """The same for a table of one column: a stretch without a nearer item is passed over at once."""
     scores, alpha, start, item_class, constant = tile
@@ -76,7 +76,7 @@ def merge_columns(tile, queries, best, ids):
                     worst[q] = best[q, k - 1]
 
 
-@compiled
+@in_place
 def class_minima(tile, minima):
     """Lower minima (n_queries, n_classes) to the smallest alpha * score + constant of the items of each class."""
     scores, alpha, _, item_class, constant = tile
@@ -98,10 +98,11 @@ def _insert(best, ids, row, value, number):
     ids[row, place] = number
 
 
-@compiled
-def nearest_members(X, anchors, members, starts, sizes, best, ids):
-    """Numbers of the nearest rows of each anchor r among members[starts_r : starts_r + sizes_r], itself left out.
+@in_place
+def nearest_members(X, families, anchors, members, starts, sizes, best, ids):
+    """Numbers of the nearest rows of each anchor r among members[starts_r : starts_r + sizes_r], but for its family.
 
+    families : a number of each row.
     best, ids : squared distances, at first infinite, and numbers, (n_anchors, k), sorted; of equal distances the member
     that comes first stays first.
     """
@@ -110,16 +111,18 @@ def nearest_members(X, anchors, members, starts, sizes, best, ids):
         p = anchors[r]
         for place in range(starts[r], starts[r] + sizes[r]):
             i = members[place]
-            if i == p:
+            if families[i] == families[p]:
                 continue
-            total = (X[p, 0] - X[i, 0]) * (X[p, 0] - X[i, 0])
+            x = X[p, 0] - X[i, 0]
+            total = x * x
             for s in range(1, d):
-                total += (X[p, s] - X[i, s]) * (X[p, s] - X[i, s])
+                x = X[p, s] - X[i, s]
+                total += x * x
             if total < best[r, k - 1]:
                 _insert(best, ids, r, total, i)
 
 
-@compiled
+@in_place
 def nearest_mixed(tables, points, bounds, kept, best, ids):
     """The k smallest values (1 - s) a + (s - t) b + t c of each query, for every point (s, t) of a grid.
 
@@ -133,9 +136,9 @@ def nearest_mixed(tables, points, bounds, kept, best, ids):
     """
     k, n_queries = best.shape[1], tables.shape[1]
     for q in range(n_queries):
-        n_kept = 0
+        n_kept, bound = 0, bounds[q]
         for i in range(tables.shape[2]):
-            if tables[0, q, i] <= bounds[q] or tables[1, q, i] <= bounds[q] or tables[2, q, i] <= bounds[q]:
+            if tables[0, q, i] <= bound or tables[1, q, i] <= bound or tables[2, q, i] <= bound:
                 kept[n_kept] = i
                 n_kept += 1
         for p in range(points.shape[0]):

@@ -9,10 +9,12 @@ from .._compiled.topk import nearest_members
 from .._rows import squared_distances, squared_norms
 from .._typing import Array
 from .._validation import read_only
-from .tiles import QUERY_TILE, SPARE, Items, nearest
+from .tiles import QUERY_TILE, SPARE, Items, mutual_nearest, nearest
 
 # Classes of at most so many rows are searched all at once, row by row; a product for each would cost more in calls.
 SMALL_CLASS = 64
+# So are all rows, if comparing each with each takes no more multiplications: one loop less to compile for small data.
+SMALL_DATA = 1 << 20
 
 
 def minus(rows: Any, center: Array | None) -> Any:
@@ -76,7 +78,7 @@ def _in_small_classes(X: Array, codes: Array, anchors: Array, candidates: Array,
     few = (distinct[at] == codes[anchors]) & (sizes[at] <= SMALL_CLASS)
     at, out = at[few], found[few]
     best = np.full(out.shape, np.inf, X.dtype)
-    nearest_members(read_only(X), anchors[few], members, starts[at], sizes[at], best, out)
+    nearest_members(read_only(X), np.arange(len(X)), anchors[few], members, starts[at], sizes[at], best, out)
     found[few] = out
     return few
 
@@ -93,6 +95,16 @@ def _plain(rows: Any) -> Items:
     norms = squared_norms(rows)
     classes = np.zeros(rows.shape[0], np.int32)
     return Items(rows.shape[0], lambda part: (rows[part],), -2.0, _own_norms, classes, norms)
+
+
+def mutual_others(X: Any, codes: Array, items: Items, k: int) -> Array:
+    """The k nearest rows of other classes of each row, -1 where there are fewer; `items`: those of X."""
+    n = X.shape[0]
+    if sp.issparse(X) or n * n * X.shape[1] > SMALL_DATA:
+        return mutual_nearest(items, k)
+    best, ids, every = np.full((n, k), np.inf, X.dtype), np.full((n, k), -1, np.int64), np.arange(n)
+    nearest_members(read_only(X), codes.astype(np.int64), every, every, np.zeros(n, np.int64), np.full(n, n), best, ids)
+    return ids
 
 
 def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:

@@ -13,8 +13,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._core.space import Representation, Space
-from .._search.euclid import by_class, center_of, closest, closest_of_class, euclidean, minus, squared_mean
-from .._search.tiles import QUERY_TILE, SPARE, mutual_nearest, nearest
+from .._search.euclid import (
+    by_class,
+    center_of,
+    closest,
+    closest_of_class,
+    euclidean,
+    minus,
+    mutual_others,
+    squared_mean,
+)
+from .._search.tiles import QUERY_TILE, SPARE, nearest
 from .._threads import sharing
 from .._typing import Array, Rows
 from .parts import Mined, Near
@@ -145,7 +154,7 @@ def near(
     items = euclidean(X, codes, center)
     reach = min(n_impostors + SPARE[0], n)
     if everyone:
-        impostors = mutual_nearest(items, reach)
+        impostors = mutual_others(X, codes, items, reach)
     else:
         impostors = nearest(
             lambda part: minus(X[anchors[part]], center),

@@ -142,7 +142,8 @@ def _sparse_shared_block(choice: Choice, state: Matrices, stream: Stream, start:
     """Triplets start to stop of CSR rows by an exact block in which U is passed over twice; no class matrices."""
     triplets, X = stream.triplets[start:stop], stream.X
     p, v = X[triplets[:, 0]], X[triplets[:, 1]] - X[triplets[:, 2]]
-    columns, v_begin = p.tocsc(), v.tocsc().indptr
+    columns = p.tocsc()
+    v_begin = np.append(0, np.cumsum(np.bincount(v.indices, minlength=X.shape[1]))).astype(columns.indptr.dtype)
     parts = _row_parts(state.shared, columns)
     differences = Csr(v.data, v.indices, v.indptr, 1.0)
     values = sum(in_threads(lambda part: sparse_values(*part, differences), parts))
