@@ -71,7 +71,7 @@ def grid(lines: Lines, figure: str) -> str:
     for method, title in TITLES.items():
         cells = [cell(groups.get((method, *c), []), figure, groups.get((BASE, *c), [])) for c in columns]
         if set(cells) != {NONE} and not (figure == "difference" and method == BASE):
-            body.append(f"| {title} | {' | '.join(cells)} |")
+            body.append(f"| {title} | {' | '.join(map(_unbroken, cells))} |")
     return "\n".join([f"| method | {' | '.join(heads)} |", "|---" * (1 + len(columns)) + "|", *body])
 
 
@@ -117,6 +117,11 @@ def _seconds(value: float) -> str:
 
 def _deviation(values: list[float], form: str) -> str:
     return f" ± {statistics.stdev(values):{form}}" if len(values) > 1 else ""
+
+
+def _unbroken(text: str) -> str:
+    """No line break after a sign, so that narrow columns have the deviation in a line of its own."""
+    return text.replace("± ", "±\u00a0").replace("+ ", "+\u00a0")
 
 
 def _few(lines: Lines) -> str:

@@ -47,6 +47,7 @@ sphinx_gallery_conf = {
     "write_computation_times": False,  # its page asks other origins for scripts
     "min_reported_time": 10_000,
     "abort_on_example_error": True,
+    "capture_repr": (),
     "nested_sections": False,
 }
 

@@ -28,9 +28,10 @@ def linked(text: str) -> str:
 
 
 def measured() -> str:
-    """The table of the README, which is the only place that has it."""
+    """The tables of the README, which is the only place that has them, without its link to the page they go to."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    return text.partition("## Measured results\n")[2].partition("\n## ")[0].strip()
+    section = text.partition("## Measured results\n")[2].partition("\n## ")[0].strip()
+    return "\n\n".join(part for part in section.split("\n\n") if "](docs/benchmarks.md)" not in part)
 
 
 def main(folder: Path) -> None:

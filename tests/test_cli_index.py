@@ -52,6 +52,24 @@ def test_search_in_an_index_as_table_and_json(folder):
     assert all(word in table for word in ("query", "rank", "id", "label", "distance"))
 
 
+def test_queries_have_names_and_long_ones_are_not_cut(folder):
+    """In .npz files and tables; elsewhere than on a terminal a line is as long as its cells."""
+    names = [f"asked/{'long-' * 20}{k}.png" for k in range(3)]
+    np.savez(folder / "named.npz", X=X[700:703], name=names)
+    header = ",".join([*(f"f{k}" for k in range(X.shape[1])), "name"])
+    rows = [",".join([*map(str, x), name]) for x, name in zip(X[700:703].tolist(), names, strict=True)]
+    (folder / "named.csv").write_text("\n".join([header, *rows]) + "\n")
+    for table in ("named.npz", "named.csv"):
+        lines = run("search", folder / "letters.index", folder / table, "--id", "name", "--json").stdout.splitlines()
+        assert [json.loads(line)["query"] for line in lines] == names
+        shown = run("search", folder / "letters.index", folder / table, "-k", 1, "--id", "name").stdout
+        assert all(name in shown for name in names)
+    refused = run("search", folder / "letters.index", folder / "named.npz", "--id", "file", code=1)
+    assert "--id" in refused.stderr
+    refused = run("search", folder / "letters.index", ",".join(map(str, X[3])), "--id", "name", code=1)
+    assert "--id name names a column of a table; DATA is a row of numbers." in refused.stderr
+
+
 def test_search_with_a_single_row(folder):
     row = ",".join(map(str, X[3]))
     one = json.loads(run("search", folder / "letters.index", row, "-k", 1, "--json").stdout)

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -202,11 +203,15 @@ def test_ids_may_be_paths_of_files(tmp_path):
 
 def test_the_client_of_the_documentation(tmp_path):
     text = (Path(__file__).parents[1] / "docs" / "service-clients.md").read_text(encoding="utf-8")
+    client, use = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     found = {}
-    exec(text.partition("```python\n")[2].partition("```")[0], found)
+    exec(client, found)
     servers = Servers(tmp_path / "s")
     servers.start()
-    search = found["Search"](f"http://127.0.0.1:{servers.port}", TOKEN)
+    address = use.replace("http://127.0.0.1:8321", f"http://127.0.0.1:{servers.port}")
+    exec(address.replace("a token of at least 16 bytes", TOKEN), found)
+    search = found["search"]
+    search.undo(found["seq"])
     near = search.near("digit-0001")
     assert len(near) == 10
     seq = search.mark("digit-0001", right=near[:2], wrong=near[-1:])

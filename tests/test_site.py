@@ -19,8 +19,16 @@ from paloma import LODML, MetricIndex, MetricKNeighborsClassifier
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "docs/results/README.md", ROOT / "README.md"]
-# Python without prompts: how many blocks each page has. They run below, but for two of export.md, which says why.
-PYTHON = {"distributed.md": 2, "export.md": 5, "gpu.md": 2, "search.md": 1, "service-clients.md": 1}
+# Python without prompts: how many blocks each page has. They run below, those of service-clients.md in
+# test_serve_sources.py; but for two of export.md and two of reproduce.md, which need downloads.
+PYTHON = {
+    "distributed.md": 2,
+    "export.md": 5,
+    "gpu.md": 2,
+    "reproduce.md": 3,
+    "search.md": 1,
+    "service-clients.md": 2,
+}
 COMMANDS = {"images.md": 5, "quickstart.md": 8, "start.md": 1}
 
 
@@ -143,6 +151,18 @@ def test_a_folder_of_pictures(tmp_path, monkeypatch):
         result = run(*words, *(["--encoder", "tiny.onnx"] if words[0] == "embed" else []))
     assert "dark/" in result.stdout
     assert "light/" in result.stdout
+
+
+def test_pictures_through_a_callable(tmp_path, monkeypatch):
+    """The first block of the page; the others export encoders that PyTorch downloads."""
+    Image = pytest.importorskip("PIL.Image")
+    (tmp_path / "photos" / "dark").mkdir(parents=True)
+    Image.new("RGB", (8, 8), (10, 20, 30)).save(tmp_path / "photos" / "dark" / "0.png")
+    monkeypatch.chdir(tmp_path)
+    block, *exports = blocks("reproduce.md", "python")
+    exec(block, {"paloma": paloma, "my_model": lambda images: images.mean(axis=(1, 2))})
+    assert np.load("photos.npz")["X"].shape == (1, 3)
+    assert all("torch.onnx.export" in export for export in exports)
 
 
 def test_commands_have_the_options_that_pages_give_them():

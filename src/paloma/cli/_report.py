@@ -16,6 +16,8 @@ from .._progress import Pace
 _HEADER = f"{'triplets':>14} {'mean loss':>10} {'since last':>10} {'updates %':>10} {'triplets/s':>12} {'left':>8}"
 # Seconds after which a line is due, however few triplets were learned since the last one.
 PAUSE = 5.0
+# Columns of a table that no terminal limits.
+_WIDEST = 10_000
 
 
 def size_of(source: str) -> int:
@@ -179,17 +181,16 @@ def _shown(lines: Iterable[str]) -> None:
 
 
 def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table to stdout."""
+    """Print a table to stdout, with whole cells: folded to the width of a terminal, as wide as they are elsewhere."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table()
     for k, column in enumerate(columns):
-        table.add_column(column, justify="left" if k == 0 else "right")
+        table.add_column(column, justify="left" if k == 0 else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(visible(cell)) for cell in row))
-    width = None if standard_output().isatty() else 100
-    console = Console(width=width)
+    console = Console(width=None if standard_output().isatty() else _WIDEST)
     console.print(Text(visible(title)))
     console.print(table)

@@ -19,13 +19,17 @@ def search(
     data: Data,
     items: Items = None,
     neighbors: Neighbors = None,
+    ids: Annotated[
+        str,
+        typer.Option("--id", metavar="COLUMN", help="Column that names the queries.", show_default="0, 1, 2, ..."),
+    ] = "",
     limit: Annotated[int, typer.Option(min=1, help="Number of queries to show; --json shows all.")] = 10,
     as_json: Json = False,
 ) -> None:
     """Find the nearest rows under the learned metrics, in a model that contains rows or in an index.
 
-    For each query, prints row numbers counted from 0 (item ids in an index), labels, and distances or scores. DATA can
-    also be a single row of comma-separated numbers.
+    For each query, prints row numbers counted from 0 (item ids in an index), labels, and distances or scores. Queries
+    are numbered, too, unless --id names them. DATA can also be a single row of comma-separated numbers.
 
     \b
     Example:
@@ -42,9 +46,12 @@ def search(
     model = load(model_file)
     is_index = isinstance(model, MetricIndex)
     row, expected = one_row(data), queried(model)
+    expected.ids = ids
     if row is not None and expected.n_features not in (None, row.X.shape[1]):
         names = f" ({', '.join(expected.features)})" if expected.features else ""
         raise ValueError(f"DATA is a row of {row.X.shape[1]} numbers; the model takes {expected.n_features}{names}.")
+    if row is not None and ids:
+        raise ValueError(f"--id {ids} names a column of a table; DATA is a row of numbers.")
     source = batches(data, expected, size=SIZE if as_json else limit) if row is None else iter([row])
     if not is_index or items is not None:
         model = searchable(model, items, neighbors)
@@ -91,6 +98,9 @@ def _found(model: Any, source: Iterator[Batch | None], k: int | None) -> Iterato
 
     for batch in filter(None, source):
         found = run(model, batch.X, k)
-        for q, row in enumerate(zip(found.ids.tolist(), found.labels.tolist(), found.values.tolist(), strict=True)):
+        numbers = range(batch.first - 1, batch.first - 1 + len(batch))
+        names = numbers if batch.ids is None else batch.ids.tolist()
+        rows = zip(names, found.ids.tolist(), found.labels.tolist(), found.values.tolist(), strict=True)
+        for name, *row in rows:
             near = [{"row": i, "label": label, "value": value} for i, label, value in zip(*row, strict=True)]
-            yield {"query": batch.first - 1 + q, "neighbors": near}
+            yield {"query": name, "neighbors": near}
