@@ -35,6 +35,7 @@ The list that they come from, by its numbers, with the test of each ([tables]: t
 """
 
 import doctest
+import gc
 import inspect
 import io
 import json
@@ -48,6 +49,7 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
+from numba.core import event
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
@@ -460,6 +462,40 @@ def test_compiling_is_announced(capsys, monkeypatch):
     with narrated(False):
         numba.njit(twice)(1.0)
     assert capsys.readouterr().err == ""
+
+
+class Collecting(event.Listener):
+    """Whether garbage is collected when a loop is compiled."""
+
+    def __init__(self):
+        self.seen = []
+
+    def on_start(self, event):
+        self.seen.append(gc.isenabled())
+
+    def on_end(self, event):
+        pass
+
+
+@pytest.mark.parametrize("collecting", [True, False])
+def test_garbage_is_collected_again_once_loops_are_compiled(collecting):
+    @numba.njit
+    def inner(x):
+        return x
+
+    def outer(x):
+        return inner(x)
+
+    outer.__module__ = inner.py_func.__module__ = "paloma.somewhere"
+    before, listener = gc.isenabled(), Collecting()
+    try:
+        (gc.enable if collecting else gc.disable)()
+        with event.install_listener("numba:compile", listener):
+            numba.njit(outer)(1)
+        assert gc.isenabled() == collecting
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert listener.seen == [False, False]
 
 
 def test_the_first_example_of_the_readme_scales_columns_of_different_units():
