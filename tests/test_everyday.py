@@ -35,7 +35,6 @@ The list that they come from, by its numbers, with the test of each ([tables]: t
 """
 
 import doctest
-import gc
 import inspect
 import io
 import json
@@ -49,7 +48,6 @@ import numba
 import numpy as np
 import pandas as pd
 import pytest
-from numba.core import event
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
@@ -420,6 +418,7 @@ def test_verbose_says_what_runs_at_once_and_off_a_terminal_too(capsys, monkeypat
     monkeypatch.setattr("paloma._progress.PAUSE", 0.0)
     monkeypatch.setattr("paloma._progress.SHORTEST", 0.0)
     monkeypatch.setattr("paloma._search.tiles.MANY_TILES", 0)
+    monkeypatch.setattr("paloma._search.euclid.SMALL_DATA", 0)  # as if there were many
     capsys.readouterr()
     paloma.LODML(random_state=0, verbose=1, block_size=200).fit(rows, y)
     lines = capsys.readouterr().err.splitlines()
@@ -462,40 +461,6 @@ def test_compiling_is_announced(capsys, monkeypatch):
     with narrated(False):
         numba.njit(twice)(1.0)
     assert capsys.readouterr().err == ""
-
-
-class Collecting(event.Listener):
-    """Whether garbage is collected when a loop is compiled."""
-
-    def __init__(self):
-        self.seen = []
-
-    def on_start(self, event):
-        self.seen.append(gc.isenabled())
-
-    def on_end(self, event):
-        pass
-
-
-@pytest.mark.parametrize("collecting", [True, False])
-def test_garbage_is_collected_again_once_loops_are_compiled(collecting):
-    @numba.njit
-    def inner(x):
-        return x
-
-    def outer(x):
-        return inner(x)
-
-    outer.__module__ = inner.py_func.__module__ = "paloma.somewhere"
-    before, listener = gc.isenabled(), Collecting()
-    try:
-        (gc.enable if collecting else gc.disable)()
-        with event.install_listener("numba:compile", listener):
-            numba.njit(outer)(1)
-        assert gc.isenabled() == collecting
-    finally:
-        (gc.enable if before else gc.disable)()
-    assert listener.seen == [False, False]
 
 
 def test_the_first_example_of_the_readme_scales_columns_of_different_units():
