@@ -418,6 +418,7 @@ def test_verbose_says_what_runs_at_once_and_off_a_terminal_too(capsys, monkeypat
     monkeypatch.setattr("paloma._progress.PAUSE", 0.0)
     monkeypatch.setattr("paloma._progress.SHORTEST", 0.0)
     monkeypatch.setattr("paloma._search.tiles.MANY_TILES", 0)
+    monkeypatch.setattr("paloma._search.euclid.SMALL_DATA", 0)  # as if there were many
     capsys.readouterr()
     paloma.LODML(random_state=0, verbose=1, block_size=200).fit(rows, y)
     lines = capsys.readouterr().err.splitlines()

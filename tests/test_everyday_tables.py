@@ -206,6 +206,7 @@ def test_mining_and_learning_say_how_much_time_is_left(files, monkeypatch):
     for name in ("paloma.cli._report.PAUSE", "paloma._progress.SHORTEST"):
         monkeypatch.setattr(name, 0.0)
     monkeypatch.setattr("paloma._search.tiles.MANY_TILES", 0)
+    monkeypatch.setattr("paloma._search.euclid.SMALL_DATA", 0)  # as if there were many
     monkeypatch.setattr("paloma._search.tiles.ITEM_TILE", 50)
     run("fit", train_file, "-o", model, "-q", "--set", "block_size=20")  # compiles
     lines = run("fit", train_file, "-o", model, "--set", "block_size=20").stderr.splitlines()

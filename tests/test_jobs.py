@@ -155,6 +155,24 @@ def test_threads_give_their_parts_in_order():
     assert not set(names[1]) & set(names[0])
 
 
+def test_parts_in_threads_do_not_share_their_products(library):
+    with sharing(LARGE):
+        assert in_threads(lambda part: library.num_threads, range(3)) == [1] * 3
+        assert in_threads(lambda part: library.num_threads, range(1)) == [4]
+        assert in_threads(lambda part: library.num_threads, range(0)) == []
+        assert library.num_threads == 4
+
+
+def test_bits_of_a_search_among_many_classes_do_not_depend_on_n_jobs():
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(40), 6)
+    X = rng.normal(size=(40, 48))[y] + rng.normal(size=(240, 48))
+    metric = paloma.LODML(random_state=0, n_epochs=1).fit(X, y)
+    found = [paloma.MetricKNeighborsClassifier(metric, n_neighbors=3, n_jobs=n).fit(X, y) for n in (1, 4)]
+    one, four = (model.kneighbors(X + 0.1) for model in found)
+    np.testing.assert_array_equal(one, four)
+
+
 def _in_threads(n_jobs):
     with jobs(n_jobs):
         return in_threads(lambda part: (threading.current_thread().name, part), range(8))

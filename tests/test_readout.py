@@ -180,6 +180,20 @@ def test_small_matrices_are_built_all_at_once_as_one_by_one(cone, strength, blen
         np.testing.assert_array_equal(alone.matrix(code), metric.matrix(code))
 
 
+def test_the_shared_part_is_projected_once(monkeypatch):
+    monkeypatch.setattr("paloma._spaces.dense.metric.SMALL", 0)
+    names = []
+
+    def projected(name, matrix):
+        names.append(name)
+        return project(matrix)
+
+    metric = DenseMetric(crafted(), Locality.per_class(0.4), "effective", 1.0, 0.7, (0.6, 0.3), projected)
+    for code in range(3):
+        metric.matrix(code)
+    assert names == ["S", ("M", 0), ("M", 1), ("M", 2)]
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.4, 0.7, 1.0])
 def test_projection_by_either_side_or_all_eigenpairs(share, dtype):

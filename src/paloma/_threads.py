@@ -64,15 +64,20 @@ def single() -> Iterator[None]:
         yield
 
 
+def in_turn(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
+    """The same as `in_threads`, by this thread."""
+    return [work(part) for part in parts]
+
+
 def in_threads(work: Callable[[Part], Result], parts: Sequence[Part]) -> list[Result]:
-    """What compiled `work`, which releases Python's lock, makes of each part, by as many threads as may be taken.
+    """What `work`, most of which releases Python's lock, makes of each part, by as many threads as may be taken.
 
     How the work is cut into parts must not depend on the threads; then the bits do not.
     """
     number = min(_jobs.get() or n_cpus(), len(parts))
-    if number == 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(number) as pool:
+    if number <= 1:
+        return in_turn(work, parts)
+    with sharing(1), ThreadPoolExecutor(number) as pool:  # the parts share the threads, not their products
         return list(pool.map(work, parts))
 
 

@@ -3,7 +3,6 @@
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
-from numba.np.arrayobj import make_array
 
 # Bytes that memory comes in.
 LINE = 64
@@ -21,6 +20,8 @@ def _compiled_prefetch(matrix, i, j):
 @intrinsic
 def _prefetch(context, matrix, i, j):
     def generate(context, builder, signature, arguments):
+        from numba.np.arrayobj import make_array  # loads slowly, and dense rows never need it
+
         kind, (value, *place) = signature.args[0], arguments
         array = make_array(kind)(context, builder, value)
         pointer = cgutils.get_item_pointer(context, builder, kind, array, place)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from .._compiled.scratch import Scratch
 from .._rows import squared_norms
-from .._threads import sharing
+from .._threads import in_threads, in_turn, sharing
 from .._typing import Array
 from . import pruning
 from .codes import Codes, smallest
@@ -149,7 +149,8 @@ class LocalItems:
             return *found, self._rounding(rows, np.concatenate(forms))
 
         with self._sharing(Q):
-            return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct)
+            each = in_threads if self._has_floor else in_turn
+            return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct, each)
 
     @property
     def _has_floor(self) -> bool:

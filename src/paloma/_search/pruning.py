@@ -4,6 +4,7 @@ One matrix R bounds them all from below, M_c - s_c R is p.s.d. (theory 11), so q
 forms known, the k-th smallest value so far leaves out the classes whose bounds are above it.
 """
 
+from math import ceil
 from typing import Protocol
 
 import numpy as np
@@ -11,10 +12,11 @@ import numpy as np
 from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
 from .._compiled.topk import class_minima, merge_local
+from .._threads import in_threads
 from .._typing import Array
 from .tiles import QUERY_TILE, Items, product_of
 
-# Products that are kept at a time, of some queries with all items.
+# Products that a thread keeps at a time, of some queries with all items.
 KEPT = 1 << 23
 # Classes whose forms are found first: enough that they hold so many times k items, and at least so many.
 ENOUGH, FEWEST = 2, 4
@@ -50,23 +52,26 @@ def nearest(rows: Array, items: Items, k: int, own: Array, metric: Floored, code
 
     codes : those of the items' classes, as the metric knows them.
     """
-    n, first, scratch = len(rows), found_first(items, len(codes), k), Scratch()
+    n, first = len(rows), found_first(items, len(codes), k)
     best, ids, largest = np.full((n, k), np.inf), np.full((n, k), -1, np.int64), np.empty(n)
     nobody = np.zeros(n, np.int32)
-    size = int(np.clip(KEPT // items.n, 1, QUERY_TILE))
-    for a in range(0, n, size):
-        part = slice(a, min(a + size, n))
-        queries, scores = rows[part], product_of(items.sides(rows[part]), items.rows(slice(0, items.n)), scratch)
+    reference, shares = metric.floor(rows, codes)
+
+    def find(part: slice) -> None:
+        queries, below = rows[part], reference[part, None]
+        scores = product_of(items.sides(queries), items.rows(slice(0, items.n)), Scratch())
         tile = Tile(scores, items.alpha, 0, items.classes, items.constants)
-        reference, shares = metric.floor(queries, codes)
         minima = np.full((len(queries), len(codes)), np.inf)
         class_minima(tile, minima)
         wanted = np.zeros(minima.shape, bool)
         np.put_along_axis(wanted, np.argpartition(minima, first - 1, axis=1)[:, :first], True, axis=1)
-        largest[part] = reference
+        largest[part] = reference[part]
         for _ in range(2):
             table = metric.some_forms(queries, codes, wanted)
             merge_local(tile, Queries(table, own[part], nobody[part]), False, best[part], ids[part])
             largest[part] = np.maximum(largest[part], np.where(wanted, table, 0.0).max(axis=1))
-            wanted = ~wanted & (reference[:, None] * shares + minima <= best[part, -1:])
+            wanted = ~wanted & (below * shares + minima <= best[part, -1:])
+
+    size = ceil(n / max(2, ceil(n / np.clip(KEPT // items.n, 1, QUERY_TILE))))
+    in_threads(find, [slice(a, min(a + size, n)) for a in range(0, n, size)])
     return best, ids, largest

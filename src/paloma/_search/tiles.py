@@ -15,6 +15,7 @@ from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
 from .._compiled.topk import merge_columns, merge_local, merge_shared
 from .._progress import progress
+from .._threads import in_turn
 from .._typing import Array
 
 Factors = tuple[Any, ...]
@@ -136,27 +137,31 @@ def certified(
     n: int,
     rough: Callable[[Array, int], tuple[Array, Array, Array]],
     direct: Callable[[Any, Array], Array],
+    each: Callable[..., list[Array]] = in_turn,
 ) -> tuple[Array, Array]:
     """The k nearest of n items from rough values: those of candidates beyond k are formed again directly.
 
     `rough(numbers of queries, reach)` gives values, items and a bound on the values' error for each query;
-    `direct(rows, items)` exact values. If rounding could have kept a nearer item out, more candidates are taken.
+    `direct(rows, items)` exact values, of parts of the queries in turn, or as `each` has it. If rounding could have
+    kept a nearer item out, more candidates are taken.
     """
     values, ids = np.empty((Q.shape[0], k)), np.empty((Q.shape[0], k), np.int64)
     unsure = np.arange(Q.shape[0])
     for reach in sorted({min(k + spare, n) for spare in SPARE}):
         estimates, found, error = rough(unsure, reach)
-        values[unsure], ids[unsure] = best_of(Q[unsure], found, k, direct)
+        values[unsure], ids[unsure] = best_of(Q[unsure], found, k, direct, each)
         unsure = unsure[~(estimates[:, -1] - error > values[unsure, -1])]
         if not len(unsure):
             break
     return values, ids
 
 
-def best_of(Q: Any, ids: Array, k: int, direct: Callable[[Any, Array], Array]) -> tuple[Array, Array]:
+def best_of(
+    Q: Any, ids: Array, k: int, direct: Callable[[Any, Array], Array], each: Callable[..., list[Array]] = in_turn
+) -> tuple[Array, Array]:
     """The k best of each query's candidates by their direct values; of equal ones the lower number comes first."""
     size = max(1, min(QUERY_TILE, GATHERED // (ids.shape[1] * Q.shape[1])))
     tiles = [slice(a, a + size) for a in range(0, Q.shape[0], size)]
-    values = np.concatenate([direct(Q[part], ids[part]) for part in tiles])
+    values = np.concatenate(each(lambda part: direct(Q[part], ids[part]), tiles))
     order = np.lexsort((ids, values), axis=1)[:, :k]
     return np.take_along_axis(values, order, 1), np.take_along_axis(ids, order, 1)

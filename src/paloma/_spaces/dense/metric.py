@@ -130,7 +130,7 @@ class DenseMetric:
         t = 0.0 if alone else t
         start = ((1.0 - s) * self._square, self._state.start)
         if self._cone == "effective":
-            return [((s - t) * self._square, self._projected("S", self._shared)), start] if s > t else [start]
+            return [((s - t) * self._square, self._shared_projected), start] if s > t else [start]
         return [((s - t + t * self.locality.lam) * self._square, self._shared), start]
 
     @cached_property
@@ -138,6 +138,11 @@ class DenseMetric:
         """U as it is read out."""
         matrix = self._state.readout(None, self._blend)
         return self._projected("U", matrix) if self._cone == "components" else matrix
+
+    @cached_property
+    def _shared_projected(self) -> Array:
+        """P_+ of it: every class asks."""
+        return self._projected("S", self._shared)
 
     def _sum(self, *parts: tuple[float, Array]) -> Array:
         """Weighted sum of matrices, or of stacks of them first; those of weight 0 are not looked at."""
@@ -167,8 +172,9 @@ class DenseMetric:
         if few and len(members) > 1 and len(members) * most <= PADDED * len(codes):
             return self._mapped_at_once(X, members, most)
         mapped = np.empty(X.shape, X.dtype)
-        for code, rows in members:
-            mapped[rows] = X[rows] @ self.matrix(code).T
+        with sharing(most, *self._state.start.shape):
+            for code, rows in members:
+                mapped[rows] = X[rows] @ self.matrix(code).T
         return mapped
 
     def _mapped_at_once(self, X: Array, members: list[tuple[int, Array]], most: int) -> Array:
@@ -283,7 +289,8 @@ class DenseMetric:
         """q^T M_c q for each query and each of these resolved codes, (n_queries, n_codes)."""
         if Q.shape[0] == 1 and len(codes) and not sp.issparse(Q):
             return (np.stack([Q[0] @ self.matrix(int(code)) for code in codes]) @ Q[0])[None].astype(np.float64)
-        forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
+        with sharing(Q.shape[0], *self._state.start.shape):
+            forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
         return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
 
     @property
