@@ -15,6 +15,7 @@
 | sweep.differences | stacked.gradient | test_axes (blocks of distances) |
 | sweep.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
 | sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| sweep.side_norms | stacked.run: the norm of Psi | test_feedback_fast (norms, metrics) |
 | sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
 | soft.soft_sweep | regions.run_soft | test_axes, test_regions (with forgetting) |
 | sparse.sparse_stream | stacked.run | test_axes (CSR), test_twins (forgetting, weights), test_forgetting, test_pairs |
