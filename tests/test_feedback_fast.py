@@ -6,6 +6,7 @@ import pytest
 import paloma
 from helpers.feedback import N, X, same, session
 from paloma._compiled.codes import coded_values
+from paloma._compiled.sweep import side_norms
 from paloma._core.choice import Choice
 from paloma._core.locality import Locality
 from paloma._core.measure import DISTANCE
@@ -60,6 +61,17 @@ def test_metrics_are_those_of_learning_one_triplet_after_the_other(monkeypatch, 
         assert np.allclose(metrics.own[name], matrix, atol=2e-5)
         values, vectors = np.linalg.eigh(lam * U + mu * matrix)
         assert np.allclose(metrics.inside(name, lam), (vectors * np.maximum(values, 0.0)) @ vectors.T, atol=1e-4)
+
+
+def test_norms_of_sides_are_those_of_outer_products():
+    """Also of differences that are almost the same, or the opposite of each other."""
+    rng = np.random.default_rng(7)
+    rows = rng.normal(size=(8, 70)).astype(np.float32)
+    rows[1], rows[3] = rows[0] * np.float32(1.0 + 1e-5), -rows[2] * np.float32(1.0 + 1e-5)
+    sides = np.array([(i, j) for i in range(8) for j in range(8) if i != j])
+    outer = [np.outer(row, row) for row in rows.astype(np.float64)]
+    expected = [[((outer[i] - outer[j]) ** 2).sum(), (outer[i] ** 2).sum(), (outer[j] ** 2).sum()] for i, j in sides]
+    assert np.allclose(side_norms(rows, sides), expected, rtol=1e-6, atol=0.0)
 
 
 @pytest.mark.parametrize("user", ["anna", ""])

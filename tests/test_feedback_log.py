@@ -64,6 +64,28 @@ def test_a_log_without_some(gone):
     assert list(log) == said
 
 
+@pytest.mark.parametrize("ids", [range(5 * N), [f"said {k}" for k in range(5 * N)]], ids=["numbers", "names"])
+def test_a_log_that_loses_some_again_and_again(ids):
+    """Sheets that lose none are shared, none gets too small or too large, and logs that came before stay the same."""
+    rng, said = np.random.default_rng(3), spoken(ids)
+    log, rest = Log(said), said
+    for turn in range(60):
+        before, held = log, list(rest)
+        gone = rng.choice(len(rest), (1, 3, 40)[turn % 3], replace=False).tolist()
+        log, rest = log.without(gone), [each for k, each in enumerate(rest) if k not in set(gone)]
+        assert len(set(log._sheets) & set(before._sheets)) >= len(before._sheets) - 2 * len(gone)
+        log.extend(spoken([f"new {turn}" if isinstance(ids[0], str) else 10**6 + turn]))
+        rest = [*rest, log[-1]]
+        assert list(before) == held
+        assert list(log) == rest
+        assert [each.id for each in rest] == list(log.ids)
+        sizes = np.diff([0, *log._ends])
+        assert ((sizes >= 64) & (sizes < 192)).all()
+        n = int(rng.integers(len(rest)))
+        assert list(log.first(n)) == rest[:n]
+        assert log.get(rest[n].id) == rest[n]
+
+
 def test_a_log_takes_little_room():
     rng = np.random.default_rng(0)
     log = Log(Statement(id=k, query=str(rng.integers(10**5)), relevant=rng.integers(10**5, size=5).astype(str).tolist(),

@@ -15,6 +15,7 @@
 | sweep.differences | stacked.gradient | test_axes (blocks of distances) |
 | sweep.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
 | sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| sweep.side_norms | stacked.run: the norm of Psi | test_feedback_fast (norms, metrics) |
 | sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
 | members.distinct_pairs | members.distinct_pairs | test_twins |
 | members.members_of_parts | members.members_of_parts | test_twins |

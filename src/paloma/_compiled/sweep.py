@@ -109,6 +109,28 @@ def distance_norms(X, triplets, factor):
 
 
 @compiled
+def side_norms(rows, sides):
+    """The same of triplets whose two differences, a and b, are rows; |a+b|^2 = 2 |a|^2 + 2 |b|^2 - |a-b|^2."""
+    out, squares = np.empty((sides.shape[0], 3)), np.zeros(rows.shape[0])
+    for r in range(rows.shape[0]):
+        total = 0.0
+        for s in range(rows.shape[1]):
+            x = np.float64(rows[r, s])
+            total += x * x
+        squares[r] = total
+    for t in range(sides.shape[0]):
+        p, n, minus = sides[t, 0], sides[t, 1], 0.0
+        for s in range(rows.shape[1]):
+            c = np.float64(rows[n, s]) - np.float64(rows[p, s])
+            minus += c * c
+        aa, bb = squares[p], squares[n]
+        out[t, 0] = 0.5 * (minus * (2.0 * (aa + bb) - minus) + (aa - bb) * (aa - bb))
+        out[t, 1] = aa * aa
+        out[t, 2] = bb * bb
+    return out
+
+
+@compiled
 def similarity_norms(X, triplets, factor):
     """|p|^2 times (|p+ - p-|^2, |p+|^2, |p-|^2) of each triplet in float64 (theory 7)."""
     out = np.empty((triplets.shape[0], 3))

@@ -3,7 +3,7 @@
 import marshal
 import zlib
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from operator import attrgetter
@@ -15,7 +15,7 @@ from ._statement import Item, Statement
 
 _FIELDS = tuple(field.name for field in fields(Statement))
 _VALUES = attrgetter(*_FIELDS)
-_SHEET = 128  # statements that are compressed together
+_SHEET = 128  # statements that are compressed together; where some were undone, a half to one and a half as many
 
 
 class Log(Sequence[Statement]):
@@ -28,9 +28,10 @@ class Log(Sequence[Statement]):
 
     def __init__(self, statements: Iterable[Statement] = ()) -> None:
         self.ids = _Ids()
-        self._sheets: list[bytes] = []  # full ones
-        self._open: tuple[int, list[bytes]] = (0, [])  # the one after so many full ones, not compressed
-        self._read: tuple[int, list[bytes]] = (-1, [])  # the full one that was read last
+        self._sheets: list[bytes] = []
+        self._ends = array("q")  # how many statements there are up to the end of each sheet
+        self._open: tuple[int, list[bytes]] = (0, [])  # the one after so many sheets, not compressed
+        self._read: tuple[int, list[bytes]] = (-1, [])  # the sheet that was read last
         self.extend(statements)
 
     def __len__(self) -> int:
@@ -59,15 +60,22 @@ class Log(Sequence[Statement]):
     def packed(self, start: int, stop: int) -> list[bytes]:
         """Some of them as `unpacked` takes them."""
         found: list[bytes] = []
-        for number in range(start // _SHEET, -(-stop // _SHEET)):
-            first = number * _SHEET
-            found += self._sheet(number)[max(start - first, 0) : stop - first]
-        return found
+        n_sheets, rest = self._open
+        for number in range(bisect_right(self._ends, start, hi=n_sheets), n_sheets):
+            if start >= stop:
+                return found
+            first, end = self._span(number)
+            found += self._sheet(number)[start - first : stop - first]
+            start = end
+        first, _ = self._span(n_sheets)
+        return found + rest[start - first : max(stop - first, 0)]
+
+    def _span(self, number: int) -> tuple[int, int]:
+        """How many statements come before a sheet, and up to its end; those of the open one have none yet."""
+        end = self._ends[number] if number < len(self._ends) else len(self)
+        return self._ends[number - 1] if number else 0, end
 
     def _sheet(self, number: int) -> list[bytes]:
-        n_full, rest = self._open
-        if number >= n_full:
-            return rest
         read = self._read
         if read[0] != number:
             read = self._read = number, marshal.loads(zlib.decompress(self._sheets[number]))
@@ -76,37 +84,47 @@ class Log(Sequence[Statement]):
     def extend(self, statements: Iterable[Statement]) -> None:
         """More of them, of ids that are not there yet."""
         for said in statements:
-            self._add(said.id, marshal.dumps(_VALUES(said)))
+            if len(self._open[1]) >= _SHEET:
+                self._close()
+            self._open[1].append(marshal.dumps(_VALUES(said)))
+            self.ids.add(said.id)
 
-    def _add(self, id: Item, data: bytes) -> None:
-        n_full, rest = self._open
-        if len(rest) == _SHEET:
-            self._sheets.append(zlib.compress(marshal.dumps(rest), 1))
-            n_full, rest = self._open = n_full + 1, []
-        rest.append(data)
-        self.ids.add(id)
+    def _close(self) -> None:
+        """Compress the open sheet and begin another one."""
+        rest = self._open[1]
+        self._share(zlib.compress(marshal.dumps(rest), 1), len(rest))
+
+    def _share(self, sheet: bytes, n: int) -> None:
+        self._ends.append(self._span(len(self._sheets))[0] + n)
+        self._sheets.append(sheet)
+        self._open = len(self._sheets), []
 
     def first(self, n: int) -> "Log":
         """The log as it was after n statements."""
-        out, n_full = Log(), n // _SHEET
-        out._sheets, out._open = self._sheets[:n_full], (n_full, [])
-        for id in self.ids[: n_full * _SHEET]:
-            out.ids.add(id)
-        out._add_all(self, range(n_full * _SHEET, n))
-        return out
+        return self._kept(n, [])
 
     def without(self, places: Iterable[int]) -> "Log":
-        """The log without the statements at these places, one at least."""
-        gone = set(places)
-        out = self.first(min(gone))
-        out._add_all(self, [k for k in range(len(out), len(self)) if k not in gone])
-        return out
+        """The log without the statements at these places."""
+        return self._kept(len(self), sorted(set(places)))
 
-    def _add_all(self, other: "Log", places: Sequence[int]) -> None:
-        if len(places):
-            data = other.packed(places[0], places[-1] + 1)
-            for place in places:
-                self._add(other.ids[place], data[place - places[0]])
+    def _kept(self, n: int, gone: list[int]) -> "Log":
+        """The first n but for those at some places, which ascend. Sheets that lose none are shared.
+
+        What is left of others waits for the next one until it is half a sheet.
+        """
+        out, (n_sheets, rest) = Log(), self._open
+        for number in range(bisect_left(self._ends, n, hi=n_sheets) + 1):
+            start, end = self._span(number)
+            some = {place - start for place in gone[bisect_left(gone, start) : bisect_left(gone, end)]}
+            if len(out._open[1]) >= _SHEET // 2:
+                out._close()
+            if number < n_sheets and end <= n and not some and not out._open[1]:
+                out._share(self._sheets[number], end - start)
+            else:
+                sheet = rest if number == n_sheets else self._sheet(number)
+                out._open[1].extend(data for k, data in enumerate(sheet[: n - start]) if k not in some)
+        out.ids = self.ids.without(n, gone)
+        return out
 
 
 class _Ids(Sequence[Item]):
@@ -138,6 +156,17 @@ class _Ids(Sequence[Item]):
             return None
         place = bisect_left(ids, id)
         return place if place < len(ids) and ids[place] == id else None
+
+    def without(self, n: int, gone: Sequence[int]) -> "_Ids":
+        """The first n but for those at some places, which ascend."""
+        ids, places_of = self._held
+        kept, start = ids[:0], 0
+        for place in (*gone, n):
+            kept += ids[start:place]
+            start = place + 1
+        out = _Ids()
+        out._held = kept, None if places_of is None else {each: k for k, each in enumerate(kept)}
+        return out
 
     def add(self, id: Item) -> None:
         """One more at the end."""

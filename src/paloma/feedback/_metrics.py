@@ -9,7 +9,7 @@ import numpy as np
 from .._compiled.few import learn_few
 from .._compiled.groups import Pairs, Triplets
 from .._compiled.scratch import Scratch
-from .._compiled.sweep import distance_norms, sweep
+from .._compiled.sweep import side_norms, sweep
 from .._core.choice import Choice
 from .._core.cone import project
 from .._core.locality import FREE
@@ -99,17 +99,13 @@ def _learn_block(
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         rows, codes, members = rows[order], codes[order], place[members]
-    points = scratch.take("points", (len(rows) + 1, rows.shape[1]), rows.dtype)
-    points[0], points[1:] = 0, rows
-    rows, n = points[1:], len(rows)
+    n = len(rows)
     lam, mu, kernel = choice.locality.lam, choice.locality.mu, choice.locality.kernel
     segments = segments_of(codes) if codes[-1] >= 0 else []
     values = lam * matrices.shared_values(rows, rows, scratch)
     values += mu * matrices.local_values(rows, rows, segments, scratch)
     products = gram(rows, scratch.take("gram", (n, n), rows.dtype))
-    anchored = np.zeros((len(sides), 3), np.int64)
-    np.add(members, 1, out=anchored[:, 1:])
-    told = asked(choice, stream, start, stop, members, distance_norms(points, anchored, 1.0))
+    told = asked(choice, stream, start, stop, members, side_norms(rows, members))
     pairs, weight = Pairs(products, products, codes, values), np.zeros(n)
     loss, updates = sweep(told, pairs, kernel, 1.0, choice.step.rule, answers(stream, start, stop, weight), None)
     if updates:
