@@ -23,7 +23,7 @@ from .._core.stream import Stream
 from .._progress import reporting
 from .._reading.whitened import whitened
 from .._rows import evenly_spaced
-from .._search.voting import vote_weights
+from .._search.voting import rank_weights, vote_weights
 from .._typing import Array, Rows
 from .model import Model
 from .reservoir import Reservoir
@@ -179,8 +179,8 @@ def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance
     shape = len(points), len(truth), k
     best, ids = np.full((len(points) * len(truth), k), np.inf), np.empty(shape, np.int64)
     nearest_mixed(tables, points, bounds, np.empty(len(codes), np.int64), best, ids.reshape(best.shape))
-    weight = vote_weights("soft", best, is_distance).reshape(shape)
-    share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=2)
+    weight = vote_weights("soft", best, is_distance=True).reshape(shape) if is_distance else rank_weights(k)
+    share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=-1)
     return np.log(share + LEAST_SHARE)
 
 
