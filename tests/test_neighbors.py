@@ -6,11 +6,13 @@ from sklearn.frozen import FrozenEstimator
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier
+from paloma._rows import evenly_spaced
 from paloma._search import pruning
 from paloma._search import tiles as _search
 from paloma._search.voting import majority
 from paloma._spaces.dense.metric import DenseMetric
 from paloma.estimators import reader_of
+from paloma.neighbors import _judges
 from twins import mining, neighbors
 
 MEASURE = {ODML: "distance", LODML: "distance", OASIS: "similarity", LOSL: "similarity"}
@@ -271,6 +273,17 @@ def test_noisy_labels_ask_for_more_neighbors():
     counts = [MetricKNeighborsClassifier(ODML(random_state=0)).fit(rows, y).n_neighbors_ for y in (clean, noisy)]
     assert counts[0] <= 14
     assert counts[1] == 56
+
+
+def test_many_rows_judge_among_some_of_them(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(900, 3))
+    y = np.where(rng.random(900) < 0.3, 1, 0) ^ (rows[:, 0] > 0)
+    metric = ODML(random_state=0).fit(rows, y)
+    monkeypatch.setattr(_judges, "MAX_VOTERS", 300)
+    some = MetricKNeighborsClassifier(metric).fit(rows, y)
+    few = evenly_spaced(np.arange(900), 300)
+    assert some.n_neighbors_ == MetricKNeighborsClassifier(metric).fit(rows[few], y[few]).n_neighbors_ > 10
 
 
 def test_the_number_of_neighbors_follows_rows_and_weights():

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import SHARED, Labels
-from .._rows import evenly_spaced
-from .._search.voting import COUNTS, RULES, best_count, counts_of, majority, vote_shares, vote_weights
+from .._search.voting import COUNTS, RULES, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
@@ -35,11 +34,10 @@ from ..estimators import (
     settle,
 )  # fmt: skip
 from ..estimators.base import Learner
+from ._judges import judged_count
 from ._voters import Voters
 
-# Rows that judge how many neighbors vote, evenly spaced among those that do, and rows among which they find neighbors
-# by the start; they do so again in a stream each time there are GROWTH times as many.
-MAX_JUDGES, MAX_VOTERS = 1000, 20_000
+# Rows of a stream judge how many neighbors vote each time there are so many times as many.
 GROWTH = 1.5
 
 
@@ -259,24 +257,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """What "auto" stands for; found anew if other weights are asked for, or once there are far more rows."""
         n, found = len(self._kept), placed.judged
         if found is None or found[0] != self.weights or not n / GROWTH < found[1] <= n:
-            placed.judged = found = (self.weights, n, self._best_count(placed.items))
+            is_distance = measure_of(bare_learner(self.metric_)).is_distance
+            placed.judged = found = (self.weights, n, judged_count(placed.items, self._kept, self.weights, is_distance))
         return found[2]
-
-    def _best_count(self, items: Any) -> int:
-        """The number by which rows classify each other best; under the start, because what was learned knows them."""
-        kept, is_distance = self._kept, measure_of(bare_learner(self.metric_)).is_distance
-        counts = counts_of(self.weights, len(kept) - 1)
-        if len(counts) == 1:
-            return counts[0]
-        numbers, factors, start = kept.numbers, kept.weights, items.metric.at_start()
-        if start is not items.metric:
-            some = evenly_spaced(np.arange(len(kept)), MAX_VOTERS)
-            items = start.items(items.X[some], np.full(len(some), SHARED, np.int32))
-            numbers, factors = numbers[some], None if factors is None else factors[some]
-        rows = evenly_spaced(np.arange(len(numbers)), MAX_JUDGES)
-        values, ids = items.search(items.X[rows], counts[-1], own=rows)
-        own, votes = items.own_values(items.X[rows], SHARED), None if factors is None else factors[ids]
-        return best_count(self.weights, counts, values, numbers[ids], numbers[rows], is_distance, own, votes)
 
     @property
     def n_neighbors_(self) -> int:
