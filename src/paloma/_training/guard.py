@@ -40,7 +40,7 @@ LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0,
 # one taught. If there are more, half as many are judged once, by what up to so many others teach. A stream is judged by
 # as many, among so many. With very many classes, no more than so many of the rows that may judge do.
 MAX_ROWS, MAX_TAUGHT, MAX_CANDIDATES = 800, 2000, 1000
-ROWS_PER_CLASS, MAX_JUDGED = 20, 1000
+ROWS_PER_CLASS, MAX_JUDGED = 20, 400
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
