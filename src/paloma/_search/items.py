@@ -213,7 +213,9 @@ class LocalItems:
         """(n_queries, n_items) values as the product gives them: those that nearly cancel are off by rounding."""
         rows, items = self._centered(self._like_items(Q)), self.items
         values = items.alpha * product_of(self._sides(rows), self.mapped, Scratch())
-        values = values + items.table(rows)[:, items.classes] if self.metric.symmetric else values
+        if self.metric.symmetric:
+            forms = items.table(rows)
+            values = values + (forms if forms.shape[1] == 1 else forms[:, items.classes])
         values += items.constants
         return values
 

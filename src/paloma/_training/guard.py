@@ -157,10 +157,10 @@ def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
         items = [metric.items(X, kinds) for metric in metrics]
-    items += items[-1:] * (len(CORNERS) - len(items))
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        tables = np.stack([each.rough_values(X[part]) for each in items])
+        values = [each.rough_values(X[part]) for each in items]
+        tables = np.stack(values + values[-1:] * (len(CORNERS) - len(items)))
         tables[:, np.arange(len(part)), part] = np.inf
         found.append(scores(tables, codes, codes[part], points, metrics[0].symmetric))
     return np.concatenate(found, axis=1)
