@@ -6,11 +6,13 @@ from sklearn.frozen import FrozenEstimator
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier
+from paloma._rows import evenly_spaced
 from paloma._search import pruning
 from paloma._search import tiles as _search
 from paloma._search.voting import majority
 from paloma._spaces.dense.metric import DenseMetric
 from paloma.estimators import reader_of
+from paloma.neighbors import _judges
 from twins import mining, neighbors
 
 MEASURE = {ODML: "distance", LODML: "distance", OASIS: "similarity", LOSL: "similarity"}
@@ -37,7 +39,13 @@ def fitted(kind, X=X, y=Y, **parameters):
 
 
 def matrices(metric):
-    return {label: metric.metric_matrix(label).astype(float) for label in LABELS}
+    return {label: metric.metric_matrix(label).astype(float) for label in (*LABELS, None)}
+
+
+def start(metric):
+    """The matrices before learning, up to their scale."""
+    W = np.eye(metric.n_features_in_) if metric.whitener_ is None else metric.whitener_
+    return dict.fromkeys((*LABELS, None), W @ W.T)
 
 
 def literal_values(metric, Q=Q, X=X, y=Y):
@@ -250,9 +258,8 @@ def test_votes_equal_the_literal_ones(kind, k, weights):
 def test_the_number_of_neighbors_is_the_one_by_which_rows_classify_each_other_best(kind, weights):
     metric = fitted(kind)
     model = MetricKNeighborsClassifier(metric, weights=weights).fit(X, Y)
-    least = {"uniform": 3, "soft": 10 if MEASURE[kind] == "distance" else 7}[weights]
-    counts = [k for k in (3, 5, 7, 10, 14, 20, 28, 40, 56) if k >= least]
-    assert model.n_neighbors_ == neighbors.best_count(MEASURE[kind], matrices(metric), X, Y, weights, counts)
+    counts = [k for k in (3, 5, 7, 10, 14, 20, 28, 40, 56) if k >= {"uniform": 3, "soft": 10}[weights]]
+    assert model.n_neighbors_ == neighbors.best_count(MEASURE[kind], start(metric), X, Y, weights, counts)
     same = MetricKNeighborsClassifier(metric, n_neighbors=model.n_neighbors_, weights=weights).fit(X, Y)
     np.testing.assert_array_equal(model.predict_proba(Q), same.predict_proba(Q))
     assert model.set_params(n_neighbors=2).n_neighbors_ == 2
@@ -266,6 +273,17 @@ def test_noisy_labels_ask_for_more_neighbors():
     counts = [MetricKNeighborsClassifier(ODML(random_state=0)).fit(rows, y).n_neighbors_ for y in (clean, noisy)]
     assert counts[0] <= 14
     assert counts[1] == 56
+
+
+def test_many_rows_judge_among_some_of_them(monkeypatch):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(900, 3))
+    y = np.where(rng.random(900) < 0.3, 1, 0) ^ (rows[:, 0] > 0)
+    metric = ODML(random_state=0).fit(rows, y)
+    monkeypatch.setattr(_judges, "MAX_VOTERS", 300)
+    some = MetricKNeighborsClassifier(metric).fit(rows, y)
+    few = evenly_spaced(np.arange(900), 300)
+    assert some.n_neighbors_ == MetricKNeighborsClassifier(metric).fit(rows[few], y[few]).n_neighbors_ > 10
 
 
 def test_the_number_of_neighbors_follows_rows_and_weights():

@@ -31,28 +31,32 @@ def local_predict(measure, metrics, Q, X, y, k):
 
 
 def local_shares(measure, metrics, Q, X, y, k, weights):
-    """Shares of the sorted labels in the vote of each query: "soft", "uniform" or "distance"."""
+    """Shares of the sorted labels in the vote of each query: "soft", "uniform" or "distance" (theory 23).
+
+    `metrics[None]` is the shared part, under which a query is similar to itself.
+    """
     labels, shares = sorted(set(y)), []
-    for values, rows in zip(*local_neighbors(measure, metrics, Q, X, y, k), strict=True):
-        votes = dict.fromkeys(labels, 0.0)
-        for place, (value, row) in enumerate(zip(values, rows, strict=True)):
+    for q, values, rows in zip(Q, *local_neighbors(measure, metrics, Q, X, y, k), strict=True):
+        votes, gaps = dict.fromkeys(labels, 0.0), values
+        if measure == "similarity":
+            gaps = max(q @ metrics[None] @ q, values[0]) - values
+        for gap, row in zip(gaps, rows, strict=True):
             if weights == "uniform":
                 weight = 1.0
-            elif measure == "similarity":
-                weight = 1.0 / (place + max(k / 7, 1.0))
             elif weights == "soft":
-                weight = np.exp(-value / (0.25 * values[-1]))
+                weight = np.exp(-gap / (0.25 * gaps[-1])) if gaps[-1] else 1.0
             else:
-                weight = 1.0 / np.sqrt(value)
+                weight = 1.0 / np.sqrt(gap)
             votes[y[row]] += weight
         shares.append([votes[label] / sum(votes.values()) for label in labels])
     return np.array(shares)
 
 
 def best_count(measure, metrics, X, y, weights, counts):
-    """The number of neighbors, of these, with the largest mean of log(share of the own label + .02), row by row.
+    """The number of neighbors, of these, by which rows have the largest mean log share of their own label, row by row.
 
-    The first one unless it is behind by more than a standard error.
+    Shares, each with .02 added, are those in the votes for three: the own label and the two largest others. The first
+    number unless it is behind by more than 1.5 standard errors.
     """
     scores, labels = [], sorted(set(y))
     for k in counts:
@@ -63,11 +67,13 @@ def best_count(measure, metrics, X, y, weights, counts):
             shares = dict.fromkeys(labels, 0.0)
             found = local_shares(measure, metrics, X[i : i + 1], X[others], rest, k, weights)[0]
             shares.update(zip(sorted(set(rest)), found, strict=True))
-            logs.append(np.log(shares[y[i]] + 0.02))
+            own = shares.pop(y[i]) + 0.02
+            rivals = [share + 0.02 for share in sorted(shares.values())[-2:]]
+            logs.append(np.log(own / (own + sum(rivals))))
         scores.append(np.array(logs))
     best = max(range(len(counts)), key=lambda j: scores[j].mean())
     gains = scores[best] - scores[0]
-    return counts[best] if gains.mean() > np.sqrt(np.mean((gains - gains.mean()) ** 2) / len(X)) else counts[0]
+    return counts[best] if gains.mean() > 1.5 * np.sqrt(np.mean((gains - gains.mean()) ** 2) / len(X)) else counts[0]
 
 
 def mixed_shares(tables, points, codes, truth, k=10, soft=True):

@@ -128,6 +128,10 @@ class Metric(Protocol):
         """Rows, each under the metric of its code, ready to be searched; `by` a metric that wraps this one, if any."""
         ...
 
+    def at_start(self) -> Any:
+        """The metric as it was before anything was learned; itself, if that is not held."""
+        ...
+
 
 class BoundedMetric(Metric, Protocol):
     """A metric whose values have cheap bounds, so that a single query need not have everything prepared."""

@@ -91,6 +91,10 @@ class Whitened:
         """Rows ready to be searched, the way the metric inside searches."""
         return self.inner.items(X, codes, by=self)
 
+    def at_start(self) -> "Whitened":
+        start = self.inner.at_start()
+        return self if start is self.inner else Whitened(start, self.whitener)
+
     @property
     def n_components(self) -> int:
         """Rows of `components`."""

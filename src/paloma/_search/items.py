@@ -203,11 +203,20 @@ class LocalItems:
             left = right = left - right
         return self.metric.values(left, right, self.codes[ids])
 
+    def own_values(self, Q: Any, code: int) -> Array | None:
+        """Minus the similarity of each query with itself under the metric of a code; None for a distance."""
+        if self.metric.symmetric:
+            return None
+        Q = self._like_items(Q)
+        return -self.metric.values(Q, Q, np.full(Q.shape[0], code, np.int32))
+
     def rough_values(self, Q: Any) -> Array:
         """(n_queries, n_items) values as the product gives them: those that nearly cancel are off by rounding."""
         rows, items = self._centered(self._like_items(Q)), self.items
         values = items.alpha * product_of(self._sides(rows), self.mapped, Scratch())
-        values = values + items.table(rows)[:, items.classes] if self.metric.symmetric else values
+        if self.metric.symmetric:
+            forms = items.table(rows)
+            values = values + (forms if forms.shape[1] == 1 else forms[:, items.classes])
         values += items.constants
         return values
 

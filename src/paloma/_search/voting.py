@@ -6,28 +6,29 @@ from .._typing import Array
 
 # What the winner of a tie stands out by.
 EDGE = 1e-9
-# The soft vote: exp(-d_r^2 / (SOFTNESS d_k^2)) of the r-th of k neighbors; of similarities 1 / (r - 1 + k / N_RANKS).
+# The soft vote: exp(-g_r / (SOFTNESS g_k)) of the r-th of k neighbors, g d^2, or what a similarity lacks (theory 23).
 SOFTNESS = 0.25
-N_RANKS = 7
 RULES = ("soft", "uniform", "distance")
-# Numbers of neighbors that are compared, from LEAST_SOFT on if the vote is soft: (of similarities, of distances). Rows
-# that the metric learned from have their own class too near, and would judge fewer neighbors too well.
+N_RANKS = 7
+# Numbers of neighbors that are compared, from LEAST_SOFT on if the vote is soft.
 COUNTS = (3, 5, 7, 10, 14, 20, 28, 40, 56)
-LEAST_SOFT = (7, 10)
-# A true class without a vote counts as if it had this share.
+LEAST_SOFT = 10
+# A class without a vote counts as if it had this share.
 LEAST_SHARE = 0.02
+# Standard errors by which a number must be better than the least one.
+CLEARLY = 1.5
 
 
-def vote_weights(rule: str, nearness: Array, is_distance: bool) -> Array:
-    """Weights of neighbors, nearest first, from the values of a search: squared distances, or minus similarities."""
+def vote_weights(rule: str, nearness: Array, is_distance: bool, own: Array | None = None) -> Array:
+    """Weights of neighbors, nearest first, from the values of a search: squared distances, or minus similarities.
+
+    own : of similarities, the value of each query with itself; None: not known, as if it were that of the nearest.
+    """
     if rule == "uniform":
         return np.ones(nearness.shape)
-    if not is_distance:
-        if rule == "distance":
-            raise ValueError("weights='distance' requires a distance learner; a similarity votes 'soft' or 'uniform'.")
-        k = nearness.shape[1]
-        return np.broadcast_to(1.0 / (np.arange(k) + max(k / N_RANKS, 1.0)), nearness.shape)
-    squares = np.maximum(nearness, 0.0)
+    if not is_distance and rule == "distance":
+        raise ValueError("weights='distance' requires a distance learner; a similarity votes 'soft' or 'uniform'.")
+    squares = np.maximum(nearness, 0.0) if is_distance else _lacking(nearness, own)
     if rule == "soft":
         return np.exp(-squares / np.maximum(SOFTNESS * squares[:, -1:], np.finfo(np.float64).tiny))
     same = squares == 0.0
@@ -35,31 +36,54 @@ def vote_weights(rule: str, nearness: Array, is_distance: bool) -> Array:
         return np.where(same.any(axis=1, keepdims=True), same, 1.0 / np.sqrt(squares))
 
 
-def counts_of(rule: str, is_distance: bool, n: int) -> list[int]:
+def _lacking(nearness: Array, own: Array | None) -> Array:
+    """What similarities lack to that of the query with itself, or of the nearest if that is larger."""
+    first = nearness[:, :1]
+    return nearness - (first if own is None else np.minimum(first, own[:, None]))
+
+
+def rank_weights(k: int) -> Array:
+    """Votes of k neighbors by their ranks alone: 1 / (r - 1 + k / 7), for seven neighbors 1 / r."""
+    return 1.0 / (np.arange(k) + max(k / N_RANKS, 1.0))
+
+
+def counts_of(rule: str, n: int) -> list[int]:
     """Numbers of neighbors that are worth a comparison if there are n, ascending; the least of them in any case."""
-    least = LEAST_SOFT[is_distance] if rule == "soft" else COUNTS[0]
+    least = LEAST_SOFT if rule == "soft" else COUNTS[0]
     return [k for k in COUNTS if least <= k <= max(n, least)]
 
 
 def best_count(
     rule: str, counts: list[int], nearness: Array, codes: Array, truth: Array, is_distance: bool,
-    factors: Array | None = None,
+    own: Array | None = None, factors: Array | None = None,
 ) -> int:  # fmt: skip
-    """The number of neighbors by which the true classes get the largest shares of the votes, by the mean of their logs.
+    """The number of neighbors by which the true classes do best against their two strongest rivals (theory 23).
 
-    The least one, unless another is better by more than a standard error of the rows' differences.
+    By the mean log of the share in the votes of the three; the least one, unless another is clearly better.
 
     nearness, codes : values and class codes of the neighbors of each row, nearest first, as many as the largest count.
-    truth : class codes of the rows. factors : of the neighbors' votes.
+    truth : class codes of the rows. own : as in `vote_weights`. factors : of the neighbors' votes.
     """
     scores = []
     for k in counts:
-        weights = vote_weights(rule, nearness[:, :k], is_distance) * (1.0 if factors is None else factors[:, :k])
-        share = (weights * (codes[:, :k] == truth[:, None])).sum(axis=1) / weights.sum(axis=1)
-        scores.append(np.log(share + LEAST_SHARE))
+        weights = vote_weights(rule, nearness[:, :k], is_distance, own) * (1.0 if factors is None else factors[:, :k])
+        first, second, third = _of_three(codes[:, :k], weights / weights.sum(axis=1, keepdims=True), truth)
+        scores.append(np.log((first + LEAST_SHARE) / (first + second + third + 3.0 * LEAST_SHARE)))
     best = int(np.argmax([score.mean() for score in scores]))
     gain = scores[best] - scores[0]
-    return counts[best] if gain.mean() > gain.std() / np.sqrt(len(truth)) else counts[0]
+    return counts[best] if gain.mean() > CLEARLY * gain.std() / np.sqrt(len(truth)) else counts[0]
+
+
+def _of_three(codes: Array, weights: Array, truth: Array) -> tuple[Array, Array, Array]:
+    """The votes for the true class of each row, and for its two strongest rivals."""
+    order = np.argsort(codes, axis=1)
+    codes, total = np.take_along_axis(codes, order, 1), np.take_along_axis(weights, order, 1).cumsum(axis=1)
+    ends = np.diff(codes, axis=1, append=-1) != 0
+    before = np.maximum.accumulate(np.where(ends, total, 0.0), axis=1)
+    votes = np.where(ends, total - np.pad(before, ((0, 0), (1, 0)))[:, :-1], 0.0)
+    right = codes == truth[:, None]
+    rivals = np.sort(np.where(right, 0.0, votes), axis=1)
+    return (votes * right).sum(axis=1), rivals[:, -1], rivals[:, -2]
 
 
 def majority(codes: Array, weights: Array | None = None) -> Array:

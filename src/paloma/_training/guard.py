@@ -23,7 +23,7 @@ from .._core.stream import Stream
 from .._progress import reporting
 from .._reading.whitened import whitened
 from .._rows import evenly_spaced
-from .._search.voting import vote_weights
+from .._search.voting import rank_weights, vote_weights
 from .._typing import Array, Rows
 from .model import Model
 from .reservoir import Reservoir
@@ -40,7 +40,7 @@ LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0,
 # one taught. If there are more, half as many are judged once, by what up to so many others teach. A stream is judged by
 # as many, among so many. With very many classes, no more than so many of the rows that may judge do.
 MAX_ROWS, MAX_TAUGHT, MAX_CANDIDATES = 800, 2000, 1000
-ROWS_PER_CLASS, MAX_JUDGED = 20, 1000
+ROWS_PER_CLASS, MAX_JUDGED = 20, 400
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
@@ -157,10 +157,10 @@ def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
         items = [metric.items(X, kinds) for metric in metrics]
-    items += items[-1:] * (len(CORNERS) - len(items))
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        tables = np.stack([each.rough_values(X[part]) for each in items])
+        values = [each.rough_values(X[part]) for each in items]
+        tables = np.stack(values + values[-1:] * (len(CORNERS) - len(items)))
         tables[:, np.arange(len(part)), part] = np.inf
         found.append(scores(tables, codes, codes[part], points, metrics[0].symmetric))
     return np.concatenate(found, axis=1)
@@ -179,8 +179,8 @@ def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance
     shape = len(points), len(truth), k
     best, ids = np.full((len(points) * len(truth), k), np.inf), np.empty(shape, np.int64)
     nearest_mixed(tables, points, bounds, np.empty(len(codes), np.int64), best, ids.reshape(best.shape))
-    weight = vote_weights("soft", best, is_distance).reshape(shape)
-    share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=2)
+    weight = vote_weights("soft", best, is_distance=True).reshape(shape) if is_distance else rank_weights(k)
+    share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=-1)
     return np.log(share + LEAST_SHARE)
 
 

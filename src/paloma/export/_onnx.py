@@ -9,10 +9,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._optional import optional
-from .._search.voting import SOFTNESS, vote_weights
+from .._search.voting import SOFTNESS
 from ..estimators import as_arrays, bare_learner, reader_of
 from ..neighbors import MetricKNeighborsClassifier
-from ._parts import Parts
+from ._parts import SHARED, Parts
 
 PARTS = ("transform", "query", "item", "knn")
 # Since this version ReduceSum takes its axes as an input; every operator used here is older.
@@ -147,19 +147,28 @@ def _knn(classifier: MetricKNeighborsClassifier, dtype: Any) -> Any:
     graph.output("rows", graph.add("Gather", numbers, places), ("n", k), np.int64)
     codes = np.searchsorted(classifier.classes_, labels)
     neighbors = graph.add("Gather", graph.constant(codes, np.int64), places)
-    weights = _weights(graph, classifier.weights, squares, parts.is_distance, k)
+    gaps = squares if parts.is_distance else _lacking(graph, parts, queries, found)
+    weights = _weights(graph, classifier.weights, gaps, k)
     _vote(graph, neighbors, weights, len(classifier.classes_))
     return graph.model("knn", {"classes": classifier.classes_.tolist()})
 
 
-def _weights(graph: Graph, rule: str, squares: str, is_distance: bool, k: int) -> str:
-    """What neighbors' votes count, from their squared distances; (n, k) or (1, k)."""
-    if rule == "soft" and is_distance:
-        last = graph.add("Slice", squares, *(graph.constant([v], np.int64) for v in (k - 1, k, 1)))
+def _lacking(graph: Graph, parts: Parts, queries: str, found: str) -> str:
+    """What similarities lack to that of the query with itself, or of the nearest if that is larger; (n, k)."""
+    images = graph.add("MatMul", queries, graph.constant(parts.matrices[SHARED if parts.is_local else 0].T))
+    own = graph.sum_over(graph.add("Mul", images, queries), 1, keepdims=1)
+    first = graph.add("Slice", found, *(graph.constant([v], np.int64) for v in (0, 1, 1)))
+    return str(graph.add("Sub", graph.add("Max", own, first), found))
+
+
+def _weights(graph: Graph, rule: str, gaps: str, k: int) -> str:
+    """What neighbors' votes count, from their squared distances, or what similarities lack; (n, k) or (1, k)."""
+    if rule == "soft":
+        last = graph.add("Slice", gaps, *(graph.constant([v], np.int64) for v in (k - 1, k, 1)))
         tiny = graph.constant(np.finfo(graph.dtype).tiny)
         width = graph.add("Max", graph.add("Mul", last, graph.constant(SOFTNESS)), tiny)
-        return str(graph.add("Exp", graph.add("Neg", graph.add("Div", squares, width))))
-    return graph.constant(vote_weights(rule, np.zeros((1, k)), is_distance))
+        return str(graph.add("Exp", graph.add("Neg", graph.add("Div", gaps, width))))
+    return graph.constant(np.ones((1, k)))
 
 
 def _vote(graph: Graph, neighbors: str, weights: str, n_classes: int) -> None:

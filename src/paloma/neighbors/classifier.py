@@ -14,9 +14,8 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._core.locality import Labels
-from .._rows import evenly_spaced
-from .._search.voting import COUNTS, RULES, best_count, counts_of, majority, vote_shares, vote_weights
+from .._core.locality import SHARED, Labels
+from .._search.voting import COUNTS, RULES, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
@@ -35,11 +34,10 @@ from ..estimators import (
     settle,
 )  # fmt: skip
 from ..estimators.base import Learner
+from ._judges import judged_count
 from ._voters import Voters
 
-# Rows that judge how many neighbors vote, evenly spaced among those that do; they do so again in a stream each time
-# there are GROWTH times as many.
-MAX_JUDGES = 1000
+# Rows of a stream judge how many neighbors vote each time there are so many times as many.
 GROWTH = 1.5
 
 
@@ -68,14 +66,15 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         its parameters were changed since it learned; an unfitted or changed one is cloned and fitted on the rows passed
         to `fit`.
     n_neighbors : int or "auto"
-        Number of neighbors that vote. "auto": at most 1,000 of the rows that vote are classified by the others, and of
-        10, 14, 20, 28, 40 and 56 neighbors (similarities: also 7) the number is taken that gives their true classes the
-        largest shares (the least, if no other is clearly better): noisy labels ask for more neighbors than clean ones.
-        `n_neighbors_` is what was taken. A tie goes to the class of the nearest of the tied neighbors. May be changed
-        at any time; `neighbor_scores` compares several numbers without learning again.
+        Number of neighbors that vote. "auto": at most 1,000 of the rows that vote are classified by the others, under
+        the metric before it learned, and of 10, 14, 20, 28, 40 and 56 neighbors the number is taken by which their true
+        classes do best against the two strongest others (the least, if no other is clearly better): noisy labels ask
+        for more neighbors than clean ones, and so do many classes. `n_neighbors_` is what was taken. A tie goes to the
+        class of the nearest of the tied neighbors. May be changed at any time; `neighbor_scores` compares several
+        numbers without learning again.
     weights : {"soft", "uniform", "distance"}
-        What a neighbor's vote counts. "soft": for distances exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last
-        neighbor; for similarities 1 / (r - 1 + k / 7), for seven neighbors 1 / r. "uniform": the same for all
+        What a neighbor's vote counts. "soft": exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last neighbor; for
+        similarities d^2 is what a neighbor's lacks to that of the query with itself. "uniform": the same for all
         (``n_neighbors=3, weights="uniform"`` is the paper's vote). "distance": 1 / d_r, for distances only.
     streamed_rows : int
         How many rows of each class that come by `partial_fit` are kept to vote: a uniform sample of them, or the last
@@ -258,19 +257,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """What "auto" stands for; found anew if other weights are asked for, or once there are far more rows."""
         n, found = len(self._kept), placed.judged
         if found is None or found[0] != self.weights or not n / GROWTH < found[1] <= n:
-            placed.judged = found = (self.weights, n, self._best_count(placed.items))
+            is_distance = measure_of(bare_learner(self.metric_)).is_distance
+            placed.judged = found = (self.weights, n, judged_count(placed.items, self._kept, self.weights, is_distance))
         return found[2]
-
-    def _best_count(self, items: Any) -> int:
-        """The number of neighbors by which the rows that vote classify each other best."""
-        kept, is_distance = self._kept, measure_of(bare_learner(self.metric_)).is_distance
-        counts = counts_of(self.weights, is_distance, len(kept) - 1)
-        if len(counts) == 1:
-            return counts[0]
-        rows = evenly_spaced(np.arange(len(kept)), MAX_JUDGES)
-        values, ids = items.search(items.X[rows], counts[-1], own=rows)
-        factors = None if kept.weights is None else kept.weights[ids]
-        return best_count(self.weights, counts, values, kept.numbers[ids], kept.numbers[rows], is_distance, factors)
 
     @property
     def n_neighbors_(self) -> int:
@@ -371,7 +360,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             with jobs(self.n_jobs):
                 values, ids = placed.items.search(placed.items.X, k, own=np.arange(n + 1))
         else:
-            values, ids = self._search(placed, X, k)
+            with jobs(self.n_jobs):
+                values, ids = placed.items.search(self._queries(placed, X), k)
         if self._kept.row_numbers is not None:
             ids = self._kept.row_numbers[ids]
         if not return_distance:
@@ -394,21 +384,26 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _predicted(self, X: ArrayLike) -> Array:
         return self.classes_[majority(*self._votes(X))]
 
-    def _search(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array]:
-        with jobs(self.n_jobs):
-            rows = check.check_queries(self, X, placed.items.X.dtype)
-            return placed.items.search(reader_of(bare_learner(self.metric_)).sized(rows), k)
+    def _queries(self, placed: Placed, X: ArrayLike) -> Any:
+        return reader_of(bare_learner(self.metric_)).sized(check.check_queries(self, X, placed.items.X.dtype))
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
         self._check_parameters()
         placed = self._shown
-        values, ids = self._search(placed, X, self._count(placed))
-        return self._kept.numbers[ids], self._weighted(values, ids)
+        values, ids, own = self._asked(placed, X, self._count(placed))
+        return self._kept.numbers[ids], self._weighted(values, ids, own)
 
-    def _weighted(self, values: Array, ids: Array) -> Array:
+    def _asked(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array, Array | None]:
+        """Values and numbers of the neighbors, and the value of each query with itself if the vote asks for it."""
+        with jobs(self.n_jobs):
+            rows = self._queries(placed, X)
+            own = placed.items.own_values(rows, SHARED) if self.weights == "soft" else None
+            return *placed.items.search(rows, k), own
+
+    def _weighted(self, values: Array, ids: Array, own: Array | None) -> Array:
         is_distance = measure_of(bare_learner(self.metric_)).is_distance
-        weights = vote_weights(self.weights, values, is_distance)
+        weights = vote_weights(self.weights, values, is_distance, own)
         return weights if self._kept.weights is None else weights * self._kept.weights[ids]
 
     @following
@@ -441,10 +436,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         wanted = list(n_neighbors)
         for k in wanted:
             check.check_between("n_neighbors", k, 1, len(self._kept))
-        values, ids = self._search(self._shown, X, max(wanted))
-        labels = check.check_labels(self, y, len(ids))
-        voted = {k: majority(self._kept.numbers[ids[:, :k]], self._weighted(values[:, :k], ids[:, :k])) for k in wanted}
-        return {k: float((self.classes_[numbers] == labels).mean()) for k, numbers in voted.items()}
+        values, ids, own = self._asked(self._shown, X, max(wanted))
+        labels, scores = check.check_labels(self, y, len(ids)), {}
+        for k in wanted:
+            numbers = majority(self._kept.numbers[ids[:, :k]], self._weighted(values[:, :k], ids[:, :k], own))
+            scores[k] = float((self.classes_[numbers] == labels).mean())
+        return scores
 
 
 def kept_rows(classifier: MetricKNeighborsClassifier) -> dict[str, Any] | None:

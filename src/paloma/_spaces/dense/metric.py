@@ -6,8 +6,9 @@ shared part by itself, M = U.
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable
+from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -265,6 +266,12 @@ class DenseMetric:
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
         return LocalItems(by or self, X, codes)
+
+    def at_start(self) -> Self:
+        """The same at strength 0."""
+        start = copy(self)
+        start._strength, start._matrices, start._floors, start._floor = (0.0, 0.0), {}, None, None
+        return start
 
     @property
     def n_components(self) -> int:

@@ -1,7 +1,7 @@
 """The read-out of a diagonal metric: one weight per feature and class, in the units of X."""
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -86,6 +86,9 @@ class DiagonalMetric:
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
         return LocalItems(by or self, X, codes)
+
+    def at_start(self) -> Self:
+        return self
 
     # -- maps and matrices -------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The read-out of several modalities: d(q, x) = sum_r theta_r d_r(q, x), each on its own columns (theory 5)."""
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -159,6 +159,9 @@ class GroupedMetric:
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
         return LocalItems(by or self, X, codes)
+
+    def at_start(self) -> Self:
+        return self
 
     @property
     def n_components(self) -> int:

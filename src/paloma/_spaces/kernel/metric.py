@@ -6,7 +6,7 @@ s(q, x) = k(q, x) + k_q^T g(x), and d(q, x) = s(q, q) - 2 s(q, x) + s(x, x) unde
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -115,6 +115,9 @@ class KernelMetric:
         items = KernelItems(self, X[distinct], codes[distinct])
         return items if len(distinct) == len(X) else RepeatedItems(items, X, np.searchsorted(distinct, first))
 
+    def at_start(self) -> Self:
+        return self
+
 
 @dataclass
 class KernelTiles(Items):
@@ -197,6 +200,12 @@ class KernelItems:
         arguments = (len(self.X), lambda part: (), self.alpha, self._table, self.columns, self.constants, self._sides)
         return nearest(lambda part: Q[part], len(Q), KernelTiles(*arguments, owner=self), k, own=own)
 
+    def own_values(self, Q: Array, code: int) -> Array | None:
+        """As `LocalItems.own_values`; None if the kernel does not know them."""
+        if self.metric.symmetric or any(kernel.precomputed for _, kernel, _ in self.metric.parts):
+            return None
+        return -self.metric.values(Q, Q, np.full(len(Q), code, np.int32))
+
     def all_values(self, Q: Array) -> Array:
         """(n_queries, n_items) values: squared distances, or minus similarities."""
         out = np.empty((len(Q), len(self.X)), self.metric.dtype)
@@ -236,6 +245,10 @@ class RepeatedItems:
         numbers = numbers.reshape(len(Q), -1)
         order = np.lexsort((numbers, every), axis=1)[:, :k]
         return np.take_along_axis(every, order, 1), np.take_along_axis(numbers, order, 1)
+
+    def own_values(self, Q: Array, code: int) -> Array | None:
+        """As `KernelItems.own_values`."""
+        return self._items.own_values(Q, code)
 
     def all_values(self, Q: Array) -> Array:
         """As `KernelItems.all_values`."""

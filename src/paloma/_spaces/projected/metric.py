@@ -5,7 +5,8 @@ outside the basis nothing was learned, and the metric is the start. So a value i
 the plain inner product has beyond z's.
 """
 
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,6 +80,12 @@ class LowRankMetric:
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
         return LocalItems(by or self, X, codes)
+
+    def at_start(self) -> Self:
+        """The same at strength 0."""
+        start = copy(self)
+        start.inner = self.inner.at_start()
+        return start
 
     @property
     def n_components(self) -> int:
