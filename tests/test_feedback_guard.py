@@ -1,8 +1,9 @@
 """The guard of feedback: whom it believes, and how far it follows."""
 
 import numpy as np
+import pytest
 
-from helpers.feedback import X, precision, same, session
+from helpers.feedback import X, precision, rows, same, session
 from paloma.feedback import FeedbackSearch, _model
 from paloma.feedback._guard import STRENGTHS, Judged
 from paloma.feedback._model import Model
@@ -23,6 +24,16 @@ def test_a_vandal_does_not_silence_others():
     session(8, user="anna", search=search, seed=2)
     assert search.quality().distrusted == ("eve",)
     assert precision(search, user="anna") > precision(FeedbackSearch(X)) + 0.02
+
+
+@pytest.mark.parametrize("seed", [1, 3, 8])
+def test_remote_queries_do_not_speak_against_who_asks(seed):
+    """What is far from everything is far from its like: distances are relative to those of all items."""
+    items, classes = rows(seed)
+    search = session(60, user="anna", items=items, y=classes)
+    session(60, user="eve", invert=True, search=search, seed=1, y=classes)
+    session(8, user="anna", search=search, seed=2, y=classes)
+    assert search.quality().distrusted == ("eve",)
 
 
 def test_whom_to_believe_is_settled_by_recent_statements(monkeypatch):

@@ -18,9 +18,9 @@ def rows(seed=0):
 X, Y = rows()
 
 
-def session(n, *, seed=0, invert=False, user=None, search=None, y=Y, **options):
+def session(n, *, seed=0, invert=False, user=None, search=None, items=X, y=Y, **options):
     """n statements of a user who marks the first ten results by his classes."""
-    search = FeedbackSearch(X, **options) if search is None else search
+    search = FeedbackSearch(items, **options) if search is None else search
     rng = np.random.default_rng(seed)
     for time in range(n):
         query = int(rng.integers(N))

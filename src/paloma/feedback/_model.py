@@ -406,14 +406,18 @@ def _joined(lessons: list[Lesson]) -> tuple[Array, Array, Array]:
 
 
 def _marks(lessons: list[Lesson], rows: Rows) -> Array:
-    """What `Judged` sums over the results of each query: items, their distances, and both of relevant ones."""
+    """What `Judged` sums over the results of each query: items, their distances, and both of relevant ones.
+
+    Distances are relative to those of all items from the query: what is far from everything is far from its like.
+    """
     none, n = np.empty((0, 2), np.int64), len(lessons)
     sums = list[Array]()
     for name in ("near", "far"):
-        pairs = [getattr(lesson, name) for lesson in lessons]
-        gaps = rows.unit_differences(np.concatenate([none, *pairs]))
-        owner = np.repeat(np.arange(n), [len(each) for each in pairs])
-        sums += [np.bincount(owner, minlength=n), np.bincount(owner, np.sqrt(_products(gaps, gaps)), n)]
+        each = [getattr(lesson, name) for lesson in lessons]
+        pairs, owner = np.concatenate([none, *each]), np.repeat(np.arange(n), [len(one) for one in each])
+        gaps, (queries, query) = rows.unit_differences(pairs), np.unique(pairs[:, 0], return_inverse=True)
+        distances = np.sqrt(_products(gaps, gaps)) / rows.remoteness(queries)[query]
+        sums += [np.bincount(owner, minlength=n), np.bincount(owner, distances, n)]
     return np.stack([sums[0] + sums[2], sums[1] + sums[3], *sums[:2]], axis=1)
 
 

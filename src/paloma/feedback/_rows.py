@@ -27,6 +27,7 @@ class Rows:
         self.X, self.ids = X, ids
         self.whole, spread = scatter_of(X)
         self.spread = max(spread, (reach_of(X) / FAR) ** 2)
+        self.center = X.mean(axis=0, dtype=np.float64)
         self.places = {item: place for place, item in enumerate(ids)}
         self._said: dict[tuple[float, ...], int] = {}
         self._extra = np.empty((0, X.shape[1]))
@@ -80,6 +81,11 @@ class Rows:
             out *= out.dtype.type(unit)
         return out.clip(-FAR, FAR, out=out).astype(np.float32, copy=False)
 
+    def remoteness(self, numbers: Array) -> Array:
+        """Root of the mean squared distance of these rows to all items, in the same units."""
+        gaps = ((self.take(numbers) - self.center) / np.sqrt(self.spread)).clip(-FAR, FAR)
+        return np.sqrt(self.X.shape[1] + (gaps * gaps).sum(axis=1))
+
     def scatter(self, pairs: Array, weight: Array) -> Array:
         """Sum of the outer products of such differences in float64, each times its weight; a few at a time."""
         out, root = np.zeros(self.whole.shape), np.sqrt(weight)[:, None]
@@ -91,7 +97,7 @@ class Rows:
 
     def units(self) -> Array:
         """All items less their mean in float32, in the same units."""
-        out = self.X - self.X.mean(axis=0, dtype=np.float64).astype(self.X.dtype)
+        out = self.X - self.center.astype(self.X.dtype)
         out *= out.dtype.type(1.0 / np.sqrt(self.spread))
         return out.astype(np.float32, copy=False)
 
