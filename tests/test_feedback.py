@@ -56,16 +56,33 @@ def test_a_refused_statement_changes_nothing():
     same(search, other)
 
 
-def test_a_statement_weighs_one_however_long_it_is():
+def test_a_statement_weighs_at_most_one_however_long_it_is():
     lessons = [
         lesson_of(Statement(id=0, query=0, relevant=range(1, 1 + n), irrelevant=range(100, 100 + n)), int, N)
         for n in (1, 3, 40)
     ]
     for lesson in lessons:
         weights = lesson.near_weight, lesson.far_weight, lesson.triplet_weight
-        assert [weight.sum() for weight in weights] == pytest.approx([1.0, 1.0, 1.0])
+        assert [weight.sum() for weight in weights] == pytest.approx([0.5**0.5, 0.5**0.125, 1.0])
         assert len(lesson.triplets) <= MAX_TAUGHT
     assert len(lessons[1].triplets) == 9
+
+
+@pytest.mark.parametrize(
+    ("content", "sums"),
+    [
+        ({"query": 0, "relevant": [1], "irrelevant": range(2, 11)}, [0.1**0.5, 0.9**0.125, 0.6]),
+        ({"query": 0, "relevant": range(2, 101), "irrelevant": [1]}, [0.99**0.5, 0.01**0.125, 0.0396**0.5]),
+        ({"query": 0, "relevant": [1, 2]}, [1.0, 0.0, IMPLIED]),
+        ({"query": 0, "irrelevant": [1, 2]}, [0.0, 1.0, 0.0]),
+        ({"query": 0, "relevant": [1, 2], "grades": [1, 2]}, [1.0, 0.0, 1.0]),
+        ({"sets": [[1, 2], [3, 4, 5], [6]]}, [1.0, 1.0, 1.0]),
+    ],
+)
+def test_a_click_among_few_of_its_kind_weighs_less(content, sums):
+    lesson = lesson_of(Statement(id=0, **content), int, N)
+    weights = lesson.near_weight, lesson.far_weight, lesson.triplet_weight
+    assert [weight.sum() for weight in weights] == pytest.approx(sums)
 
 
 def test_grades_order_the_relevant_among_themselves():
@@ -135,11 +152,11 @@ def test_the_start_is_a_geometric_mean_of_scatters():
 
     S, D_ = shrunk(near, 30), shrunk(far, FAR_WEIGHT * 20)
     root = root_of(near.T @ near, 30.0, far.T @ far, 20.0, whole)
-    M = root @ root
-    assert np.allclose(M @ S @ M, D_, atol=1e-8)  # what S^-1 # D solves
+    assert np.array_equal(root, root.T)
+    assert np.allclose(root @ S @ root, D_, atol=1e-8)  # what S^-1 # D solves
     half = np.real(sqrtm(S))
     inverse = np.linalg.inv(half)
-    assert np.allclose(M, inverse @ np.real(sqrtm(half @ D_ @ half)) @ inverse, atol=1e-7)
+    assert np.allclose(root, inverse @ np.real(sqrtm(half @ D_ @ half)) @ inverse, atol=1e-7)
 
 
 # -- learning ----------------------------------------------------------------------------------------------------------

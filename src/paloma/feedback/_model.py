@@ -382,7 +382,7 @@ class Model:
             pairs, sides, _ = _joined(lessons)
             values = self.base.values(self.rows.unit_differences(pairs), self._judge(user))
             owner = np.repeat(np.arange(len(own)), [len(each.sides) for each in lessons])
-            weight = np.concatenate([each.triplet_weight for each in lessons])
+            weight = np.concatenate([each.triplet_weight / each.triplet_weight.sum() for each in lessons])
             right = weight[:, None] * (0.5 + 0.5 * np.sign(values[sides[:, 1]] - values[sides[:, 0]]))
             scores[own] = np.stack([np.bincount(owner, column, len(own)) for column in right.T], axis=1)
         return scores

@@ -1,8 +1,8 @@
 """Where learning from few statements starts: a geometric mean of two scatters (theory 25; GMML, Zadeh et al. 2016).
 
-M = S^-1 # D, with S the scatter of pairs that should be near and D that of pairs that should not. Both are shrunk
-toward the scatter of all rows as if PRIOR statements had said that; without statements S = D and M is the identity, and
-no direction moves before statements tell it from the rest.
+M = W W, W = S^-1 # D, with S the scatter of pairs that should be near and D that of pairs that should not. Both are
+shrunk toward the scatter of all rows as if PRIOR statements had said that; without statements S = D and M is the
+identity, and no direction moves before statements tell it from the rest.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from .._threads import single
 from .._typing import Array
 
 # Statements that the scatter of all rows counts for.
-PRIOR = 10.0
+PRIOR = 30.0
 # Weight of a statement in D, of one in S it is 1: irrelevant results are those that came near, not any.
 FAR_WEIGHT = 0.2
 # Eigenvalues count as at least this share of the largest; the trace is no less than that.
@@ -35,26 +35,21 @@ def scatter_of(X: Array) -> tuple[Array, float]:
 
 
 def root_of(near: Array, n_near: float, far: Array, n_far: float, whole: Array) -> Array:
-    """W, symmetric, with M = W W: from scatters of differences of rows, of so many statements.
-
-    With S = F F^T, M = F^-T (F^T D F)^1/2 F^-1.
+    """W = S^-1 # D, from scatters of differences of rows, of so many statements; with S = F F^T it is
+    F^-T (F^T D F)^1/2 F^-1.
     """
     similar, other = _shrunk(near, n_near, whole), _shrunk(far, FAR_WEIGHT * n_far, whole)
     least = FLOOR * np.trace(similar)
     factor = cholesky(similar + least * np.eye(len(whole)), lower=True, check_finite=False)
-    middle = solve_triangular(factor, powered(factor.T @ other @ factor, 0.5), lower=True, trans="T")
-    return powered(solve_triangular(factor, middle.T, lower=True, trans="T"), 0.5)
+    middle = solve_triangular(factor, _half(factor.T @ other @ factor), lower=True, trans="T")
+    root = solve_triangular(factor, middle.T, lower=True, trans="T")
+    return 0.5 * (root + root.T)
 
 
-def powered(matrix: Array, power: float) -> Array:
-    """A power of a symmetric matrix, p.s.d. up to rounding."""
-    values, vectors = _eigen(matrix)
-    return (vectors * values**power) @ vectors.T
-
-
-def _eigen(matrix: Array) -> tuple[Array, Array]:
+def _half(matrix: Array) -> Array:
+    """The square root of a symmetric matrix, p.s.d. up to rounding."""
     values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-    return np.maximum(values, FLOOR * values[-1]), vectors
+    return (vectors * np.sqrt(np.maximum(values, FLOOR * values[-1]))) @ vectors.T
 
 
 def _shrunk(scatter: Array, n: float, whole: Array) -> Array:

@@ -1,7 +1,7 @@
 """What people say, as plain data, and what it teaches: pairs that should be near, pairs that should not, triplets.
 
-Every statement teaches with a total weight of 1, however long its lists are, and with at most MAX_TAUGHT pairs and
-triplets of each kind.
+Every statement teaches with a total weight of at most 1, however long its lists are, and with at most MAX_TAUGHT pairs
+and triplets of each kind.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -143,9 +143,9 @@ class Lesson:
 
     pairs, sides : the distinct (anchor, item) of the triplets, and for each triplet which two of them it compares.
 
-    The weights of each kind sum to 1, if there are any. implied : nothing was said to be farther, so that triplets have
-    random items there, and a total weight of IMPLIED; they are learned, but prove nothing. asked : about the results of
-    a query.
+    The weights of each kind sum to 1, if there are any; to less in a list of relevant and irrelevant results (`_sums`).
+    implied : nothing was said to be farther, so that triplets have random items there, and a total weight of IMPLIED;
+    they are learned, but prove nothing. asked : about the results of a query.
     """
 
     user: str | None
@@ -182,9 +182,12 @@ def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) 
         triplets = [(*pair[:2], int(rng.integers(n_items)), pair[2]) for pair in near]
     pairs = {pair: None for each in triplets for pair in (each[:2], each[:3:2])}
     place = {pair: number for number, pair in enumerate(pairs)}
+    near_sum, far_sum, triplet_sum = (
+        (1.0, 1.0, IMPLIED) if implied else _sums(len(statement.relevant), len(statement.irrelevant))
+    )
     return Lesson(
         statement.user, _numbers(near, 2), _numbers(far, 2), _numbers(triplets, 3),
-        _weights(near), _weights(far), _weights(triplets) * (IMPLIED if implied else 1.0),
+        near_sum * _weights(near), far_sum * _weights(far), triplet_sum * _weights(triplets),
         _numbers(list(pairs), 2), _numbers([(place[each[:2]], place[each[:3:2]]) for each in triplets], 2), implied,
         not statement.sets,
     )  # fmt: skip
@@ -226,6 +229,17 @@ def _thinned(taught: list[Any]) -> list[Any]:
 
 def _numbers(taught: list[Any], width: int) -> Array:
     return np.array([each[:width] for each in taught], np.int64).reshape(-1, width)
+
+
+def _sums(n_near: int, n_far: int) -> tuple[float, float, float]:
+    """What pairs that are near, pairs that are not, and triplets of one list of results weigh in all (theory 25).
+
+    A click among few of its kind is wrong more often than one among many, in the words of a user who errs.
+    """
+    if not n_near or not n_far:
+        return 1.0, 1.0, 1.0
+    share = n_near / (n_near + n_far)
+    return share**0.5, (1.0 - share) ** 0.125, 2.0 * (share * (1.0 - share)) ** 0.5
 
 
 def _weights(taught: list[Any]) -> Array:
