@@ -13,7 +13,7 @@ from helpers.files import round_trip
 from helpers.refusal import assert_equal, assert_refused, snapshot
 from paloma._compiled.scratch import Scratch
 from paloma._spaces.dense import matrices
-from paloma._spaces.dense.matrices import Matrices
+from paloma._spaces.dense.matrices import Matrices, PairRows
 from paloma.exceptions import ModelFileError
 
 RNG = np.random.default_rng(3)
@@ -128,7 +128,7 @@ def test_wide_matrices_are_updated_by_panels(d, dtype, monkeypatch):
         monkeypatch.setattr(matrices, "WIDE", wide)
         monkeypatch.setattr(matrices, "PANEL", 8)
         one = Matrices(np.eye(d, dtype=dtype), symmetric=True)
-        one.move_shared(left, left, weight, Scratch())
+        one.move_shared(PairRows(left, left, Scratch()), weight)
         one.symmetrize()
         found.append(one.shared)
     expected = np.eye(d) - (left.T * weight) @ left

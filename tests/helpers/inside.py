@@ -12,6 +12,8 @@ from paloma._compiled import logdet as compiled_logdet
 from paloma._compiled import steps as compiled_steps
 from paloma._compiled.groups import Rates
 from paloma._core.step import Step
+from paloma._spaces.dense import blocks as blocks_module  # noqa: F401
+from paloma._spaces.dense import points as points_module  # noqa: F401
 from paloma._spaces.dense import space as dense_module  # noqa: F401
 from paloma._spaces.kernel import space as kernel_module  # noqa: F401
 from paloma._spaces.projected import space as projected_module  # noqa: F401

@@ -17,6 +17,14 @@
 | sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
 | sweep.side_norms | stacked.run: the norm of Psi | test_feedback_fast (norms, metrics) |
 | sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| dual.dual_sweep | stacked.run | test_points |
+| dual.change_by | stacked.run | test_points |
+| dual.enter | stacked.run | test_points |
+| dual.distinct_points | stacked.run | test_points |
+| dual.point_forms | stacked.run | test_points |
+| dual.spread_differences | stacked.gradient | test_points |
+| dual.spread_rows | stacked.gradient | test_points |
+| drift.enter | reading.drift | test_streams (drift signals) |
 | members.distinct_pairs | members.distinct_pairs | test_twins |
 | members.members_of_parts | members.members_of_parts | test_twins |
 | members.signed_rows | stacked.gradient | test_axes (blocks of distances) |

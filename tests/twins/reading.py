@@ -25,3 +25,10 @@ def averaged(after, n):
         mean = mean + (DECAY + 1) / (k + DECAY) * (after(k * EVERY) - mean)
     weight = (DECAY + 1) / (n // EVERY + 1 + DECAY) * (n % EVERY) / EVERY
     return mean + weight * (after(n) - mean)
+
+
+def drift(codes, losses, n_classes, keep):
+    """Mean loss of each class over all triplets, and with weights that fade by `keep` with each one that follows."""
+    own = [losses[codes == c] for c in range(n_classes)]
+    fading = [keep ** np.arange(len(v))[::-1] for v in own]
+    return [v.mean() for v in own], [w @ v / w.sum() for v, w in zip(own, fading, strict=True)]

@@ -64,6 +64,32 @@ class Pairs(NamedTuple):
     values: Any
 
 
+class Known(NamedTuple):
+    """Pairs of a block by their points: the points' Gram matrix, both points of each pair, class codes, and values.
+
+    `begin` is the number of the first pair of its class, -1 for none; pairs are sorted by class.
+    """
+
+    gram: Any
+    anchors: Any
+    candidates: Any
+    classes: Any
+    begin: Any
+    values: Any
+
+
+class Moved(NamedTuple):
+    """Pairs that moved, class by class: the place of each pair (-1: it did not move), their points and weights.
+
+    Those of the class that begins at pair k are at the places from k on, counts[k] of them.
+    """
+
+    places: Any
+    ends: Any
+    weights: Any
+    counts: Any
+
+
 class Theta(NamedTuple):
     """U, the stack of L, and the slots (below zero: none) of both candidates of each triplet, or of each pair."""
 

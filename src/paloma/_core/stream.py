@@ -16,9 +16,9 @@ class Stream:
     """Triplets to learn, in order: rows of X, and the class code of each row (None: class-free).
 
     `factor` multiplies X; `weight` multiplies C and `shift` is added to the margin, one value per triplet; `tau` and
-    `gaps`, if given, receive the step sizes and margin - z before each step. `scale`: see `paloma._forgetting`.
+    `gaps`, if given, receive the step sizes and margin - z before each step. `scale`: see `_spaces/dense/decay.py`.
     For soft regions `codes` are (n_rows, n_regions) shares. `about`: rows whose classes the triplets count for in the
-    drift signals; None: the positives.
+    drift signals; None: the positives. `points`: what a space knows of X, kept from one pass over X to the next.
     """
 
     X: Any
@@ -31,6 +31,7 @@ class Stream:
     gaps: Array | None = None
     scale: Array | None = None
     about: Array | None = None
+    points: Any = None
 
 
 @dataclass

@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .._compiled.drift import enter
 from .._typing import Array
 
 # "Now" is an exponentially weighted mean over about this many triplets of the class: a hundred anchors of thirty each.
 RECENT = 3000
 KEEP = 1.0 - 1.0 / RECENT
-CHUNK = 1 << 16
 
 
 def _none() -> Array:
@@ -30,8 +30,6 @@ class Drift:
     def add(self, codes: Array, gaps: Array, margin: float, quiet: Array | None = None) -> None:
         """Enter triplets in order: class codes of their positives, margin - z before each step; quiet triplets per
         class."""
-        known = (codes >= 0) & np.isfinite(gaps)
-        codes, gaps = codes[known], gaps[known]
         quiet = np.zeros(0) if quiet is None else quiet
         n = max(len(self.sums), len(quiet), int(codes.max(initial=-1)) + 1)
         self.sums = np.concatenate([self.sums, np.zeros((n - len(self.sums), 6))])
@@ -39,24 +37,7 @@ class Drift:
         self.sums[:, 3:5] *= fades[:, None]
         self.sums[:, 4] += (1.0 - fades) * RECENT
         self.sums[: len(quiet), 5] += quiet
-        for a in range(0, len(codes), CHUNK):
-            self._enter(codes[a : a + CHUNK], gaps[a : a + CHUNK], margin)
-
-    def _enter(self, codes: Array, gaps: Array, margin: float) -> None:
-        counts = np.bincount(codes, minlength=len(self.sums))
-        met, ends = np.flatnonzero(counts), np.cumsum(counts)
-        few = len(counts) <= 1 << 16
-        order = np.argsort(codes.astype(np.uint16) if few else codes, kind="stable")  # NumPy sorts 16 bits by counting
-        losses, begin = np.maximum(gaps, 0.0)[order], (ends - counts)[met]
-        following = np.repeat(ends, counts) - np.arange(1, len(codes) + 1)  # triplets of the same class
-        fading = (KEEP ** np.arange(counts.max(initial=0)))[following]
-        entered = np.zeros((len(met), 5))
-        entered[:, 0] = counts[met]
-        entered[:, 1] = np.bincount(codes[gaps < margin], minlength=len(counts))[met]
-        for column, each in ((2, losses), (3, fading * losses), (4, fading)):
-            entered[:, column] = np.add.reduceat(each, begin)
-        self.sums[met, 3:5] *= (KEEP ** counts[met])[:, None]
-        self.sums[met, :5] += entered
+        enter(self.sums, codes, gaps, margin, KEEP)
 
     def table(self, order: Array) -> Array:
         """The rows of these codes; zeros for classes that have none yet."""

@@ -16,7 +16,7 @@ from .._core.locality import FREE
 from .._core.loop import Block, learn
 from .._core.stream import Stream, answers, asked
 from .._spaces.dense.blocks import auto_blocks
-from .._spaces.dense.matrices import Matrices, gram, segments_of
+from .._spaces.dense.matrices import Matrices, PairRows, gram, segments_of
 from .._spaces.dense.space import DenseSpace
 from .._spaces.dense.state import matrices_of
 from .._typing import Array
@@ -102,16 +102,17 @@ def _learn_block(
     n = len(rows)
     lam, mu, kernel = choice.locality.lam, choice.locality.mu, choice.locality.kernel
     segments = segments_of(codes) if codes[-1] >= 0 else []
-    values = lam * matrices.shared_values(rows, rows, scratch)
-    values += mu * matrices.local_values(rows, rows, segments, scratch)
+    pairs = PairRows(rows, rows, scratch)
+    values = lam * matrices.shared_values(pairs)
+    values += mu * matrices.local_values(pairs, segments)
     products = gram(rows, scratch.take("gram", (n, n), rows.dtype))
     told = asked(choice, stream, start, stop, members, side_norms(rows, members))
-    pairs, weight = Pairs(products, products, codes, values), np.zeros(n)
-    loss, updates = sweep(told, pairs, kernel, 1.0, choice.step.rule, answers(stream, start, stop, weight), None)
+    known, weight = Pairs(products, products, codes, values), np.zeros(n)
+    loss, updates = sweep(told, known, kernel, 1.0, choice.step.rule, answers(stream, start, stop, weight), None)
     if updates:
-        matrices.move_shared(rows, rows, lam * weight, scratch)
+        matrices.move_shared(pairs, lam * weight)
         if segments:
-            matrices.move_local(rows, rows, segments, mu * weight, scratch)
+            matrices.move_local(pairs, segments, mu * weight)
     return loss, updates
 
 

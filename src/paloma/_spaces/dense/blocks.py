@@ -37,7 +37,8 @@ from ..._rows import row_products
 from ..._threads import in_threads
 from ..._typing import Array
 from .decay import forgetting, horizon
-from .matrices import Matrices, class_grams, gram, segments_of
+from .matrices import Matrices, PairRows, class_grams, gram, segments_of
+from .points import OF_CLASS, points_block, points_of
 
 # Up to this dimension (by item size) the fused per-triplet loop beats blocks if a triplet brings half a new pair;
 # the bound grows with that number (measured).
@@ -58,7 +59,7 @@ def plan(choice: Choice, state: Matrices, stream: Stream, block: int | str) -> t
     if choice.forget:
         return partial(forgetting(one), choice, state, stream), min(size, horizon(choice.forget))
     learn = partial(one, choice, state, stream)
-    return (Unbroken(learn) if one.func is _exact_block else learn), size
+    return (Unbroken(learn) if one.func in (_exact_block, points_block) else learn), size
 
 
 def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tuple[float, int]], int]:
@@ -82,6 +83,11 @@ def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tupl
     if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
         return partial(_stream_block), STREAM_CHUNK
     classes = len(np.unique(candidate_codes(choice, stream, head)))
+    points = None if choice.psd.every else points_of(choice, stream, pairs, classes)
+    if points is not None:
+        inner = int(points.between / pairs)
+        size = max(inner, int(OF_CLASS * classes / pairs))
+        return partial(points_block, points=points, inner=inner, scratch=Scratch()), size
     inner, outer = auto_blocks(d, classes)
     return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
 
@@ -180,6 +186,7 @@ def _exact_block(
     anchors, candidates, codes, members = distinct_pairs(triplets, candidate_codes(choice, stream, triplets))
     lam, mu, sign = choice.locality.lam, choice.locality.mu, choice.measure.sign
     left, right = choice.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
+    pairs = PairRows(left, right, scratch)
     segments = segments_of(codes) if mu else []
     rates, parts = dict(averages or []), _parts(stop - start, inner, averages or [])
     bounds = grams = None
@@ -187,7 +194,7 @@ def _exact_block(
         bounds = _bounds(segments, len(codes))
         left_grams = class_grams(left, segments, "left grams", scratch)
         grams = left_grams, left_grams if right is left else class_grams(right, segments, "right grams", scratch)
-    local = mu * state.local_values(left, right, segments, scratch)
+    local = mu * state.local_values(pairs, segments)
     norms = choice.measure.norms(stream.X, triplets, stream.factor)
     block, weight, mean_weight = asked(choice, stream, start, stop), np.zeros(len(codes)), np.zeros(len(codes))
     kernel, rule = choice.locality.kernel, choice.step.rule
@@ -199,9 +206,9 @@ def _exact_block(
         l_rows = r_rows = _taken(left, rows, "inner left", scratch)
         if right is not left:
             r_rows = _taken(right, rows, "inner right", scratch)
-        values = local[rows]
+        some, values = PairRows(l_rows, r_rows, scratch), local[rows]
         if lam:
-            values += lam * state.shared_values(l_rows, r_rows, scratch)
+            values += lam * state.shared_values(some)
         if grams is not None and part.start:
             correct(values, rows, grams, bounds, weight, sign * mu * mu)
         square = (len(rows), len(rows))
@@ -218,14 +225,14 @@ def _exact_block(
         weight[rows] += net
         mean_weight[rows] += (1.0 - later) * net
         if lam and one_updates:
-            state.move_shared(l_rows, r_rows, sign * lam * net, scratch)
+            state.move_shared(some, sign * lam * net)
         if part.stop in rates:
             state.average_shared(rates[part.stop])
         loss, updates = loss + one_loss, updates + one_updates
     if averages:
-        state.average_local(1.0 - kept[0], left, right, segments, sign * mu * mean_weight, scratch)
+        state.average_local(1.0 - kept[0], pairs, segments, sign * mu * mean_weight)
     if mu and updates:
-        state.move_local(left, right, segments, sign * mu * weight, scratch)
+        state.move_local(pairs, segments, sign * mu * weight)
     return loss, updates
 
 
@@ -244,11 +251,12 @@ def _soft_block(
     left, right = choice.measure.factors(stream.X, anchors, candidates, stream.factor, scratch)
     shares = stream.codes[candidates]  # type: ignore[index]
     members_of = [np.flatnonzero(share) for share in shares.T]
-    values = lam * state.shared_values(left, right, scratch)
+    pairs = PairRows(left, right, scratch)
+    values = lam * state.shared_values(pairs)
     for region, rows in enumerate(members_of):
         if len(rows):
-            one = [(region, slice(0, len(rows)))]
-            values[rows] += mu * shares[rows, region] * state.local_values(left[rows], right[rows], one, scratch)
+            some, one = PairRows(left[rows], right[rows], scratch), [(region, slice(0, len(rows)))]
+            values[rows] += mu * shares[rows, region] * state.local_values(some, one)
     square = (len(anchors), len(anchors))
     left_gram = gram(left, scratch.take("left gram", square, left.dtype))
     right_gram = left_gram if right is left else gram(right, scratch.take("right gram", square, left.dtype))
@@ -259,11 +267,14 @@ def _soft_block(
         answers(stream, start, stop, weight), stream.scale,
     )  # fmt: skip
     if updates:
-        state.move_shared(left, right, sign * lam * weight, scratch)
+        state.move_shared(pairs, sign * lam * weight)
         for region, rows in enumerate(members_of):
             if len(rows):
-                moved = sign * mu * weight[rows] * shares[rows, region]
-                state.move_local(left[rows], right[rows], [(region, slice(0, len(rows)))], moved, scratch)
+                some, moved = (
+                    PairRows(left[rows], right[rows], scratch),
+                    sign * mu * weight[rows] * shares[rows, region],
+                )
+                state.move_local(some, [(region, slice(0, len(rows)))], moved)
     return loss, updates
 
 

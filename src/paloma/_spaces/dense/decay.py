@@ -20,7 +20,7 @@ from ..._compiled.scratch import Scratch
 from ..._core.choice import Choice
 from ..._core.stream import Stream, candidate_codes, is_soft
 from ..._typing import Array
-from .matrices import Matrices
+from .matrices import Matrices, PairRows
 
 # A block ends before its scale falls below this, far from overflow even in float32.
 SMALLEST_SCALE = 1e-9
@@ -84,7 +84,7 @@ def _start_gaps(choice: Choice, state: Matrices, stream: Stream, codes: Array) -
             values[part] = stream.factor**2 * np.asarray(right.multiply(left @ state.start).sum(axis=1)).ravel()
         else:
             pair = choice.measure.factors(stream.X, anchors[part], candidates[part], stream.factor, scratch)
-            values[part] = state.start_values(*pair, scratch)
+            values[part] = state.start_values(PairRows(*pair, scratch))
     lam, mu = choice.locality.lam, choice.locality.mu
     values *= choice.measure.sign * np.where(pair_codes >= 0, lam + mu, lam)
     return values[members[:, 0]] - values[members[:, 1]]

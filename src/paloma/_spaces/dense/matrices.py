@@ -2,8 +2,10 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg import blas
@@ -19,8 +21,9 @@ from ..._typing import Array
 Segments = list[tuple[int, slice]]
 # Matrices, and the pairs that each of them has to do with.
 Parts = list[tuple[Array, slice]]
+Forms = list[tuple[Array | None, slice]]
 # From this many features on, OpenBLAS's symmetric rank-k product may crash if it has several threads.
-WIDE, PANEL = 8192, 512
+WIDE, PANEL = 8192, 256
 
 
 class Matrices:
@@ -160,7 +163,7 @@ class Matrices:
                 into[...] = _weighted([state.readout(code, 0.0) for state in states], weights)
         return out
 
-    # -- forgetting (see `paloma._forgetting`) ---------------------------------------------------------------
+    # -- forgetting (see `decay.py`) -------------------------------------------------------------------------
 
     def to_deviations(self, codes: Array) -> None:
         """U and the L of these classes become their deviations from the start."""
@@ -199,33 +202,40 @@ class Matrices:
 
     # -- learning --------------------------------------------------------------------------------------------
 
-    def shared_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
+    def shared_values(self, pairs: "AnyPairs") -> Array:
         """<U, phi_r> of each pair."""
-        return self._forms([(self.shared, slice(0, len(left)))], left, right, scratch)
+        return pairs.forms([(self.shared, slice(0, len(pairs)))], self.symmetric)
 
-    def start_values(self, left: Array, right: Array, scratch: Scratch) -> Array:
+    def start_values(self, pairs: "AnyPairs") -> Array:
         """<Theta0, phi_r> of each pair."""
-        return self._forms([(self.start, slice(0, len(left)))], left, right, scratch)
+        return pairs.forms([(self.start, slice(0, len(pairs)))], self.symmetric)
 
-    def local_values(self, left: Array, right: Array, segments: Segments, scratch: Scratch) -> Array:
+    def local_values(self, pairs: "AnyPairs", segments: Segments) -> Array:
         """<L_c(r), phi_r> of pairs sorted by class; 0 for pairs without one, which come first."""
-        of_class = [(self.local(code), part) for code, part in segments if code >= 0]
-        out = np.zeros(len(left))
-        if of_class:
-            a, b = of_class[0][1].start, of_class[-1][1].stop
-            parts = [(matrix, slice(part.start - a, part.stop - a)) for matrix, part in of_class]
-            out[a:b] = self._forms(parts, left[a:b], right[a:b], scratch)
+        out = np.zeros(len(pairs))
+        parts = [(self._form(code), part) for code, part in segments if code >= 0]
+        if parts:
+            out[parts[0][1].start : parts[-1][1].stop] = pairs.forms(parts, self.symmetric)
         return out
 
-    def move_shared(self, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
+    def _form(self, code: int) -> Array | None:
+        """L of one class; None if it still is the identity."""
+        return None if self.slot(code) < 0 and self._plain else self.local(code)
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether the start is the identity."""
+        return bool(np.count_nonzero(self.start) == len(self.start) and (self.start.diagonal() == 1.0).all())
+
+    def move_shared(self, pairs: "AnyPairs", weight: Array) -> None:
         """U -= sum_r weight_r phi_r."""
-        self._subtract([(self.shared, slice(0, len(left)))], left, right, weight, scratch)
+        pairs.subtract([(self.shared, slice(0, len(pairs)))], weight, self.symmetric)
         self._stale.add(-1)
 
-    def move_local(self, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch) -> None:
+    def move_local(self, pairs: "AnyPairs", segments: Segments, weight: Array) -> None:
         """L_c -= sum_r weight_r phi_r over the pairs of class c, for pairs sorted by class."""
         moved = self._moved(segments, weight)
-        self._move(self.stack, moved, left, right, weight, scratch)
+        self._move(self.stack, moved, pairs, weight)
 
     def _moved(self, segments: Segments, weight: Array) -> Segments:
         """Slots of the classes that a weighted sum of pairs moves, and their pairs."""
@@ -234,8 +244,8 @@ class Matrices:
         slots = self.allocate(np.array([code for code, _ in moved], np.int32)).tolist()
         return [(slot, part) for slot, (_, part) in zip(slots, moved, strict=True)]
 
-    def _move(self, stack: Array, moved: Segments, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
-        self._subtract([(stack[slot], part) for slot, part in moved], left, right, weight, scratch)
+    def _move(self, stack: Array, moved: Segments, pairs: "AnyPairs", weight: Array) -> None:
+        pairs.subtract([(stack[slot], part) for slot, part in moved], weight, self.symmetric)
         self._stale.update(slot for slot, _ in moved)
 
     def symmetrize(self) -> None:
@@ -246,47 +256,6 @@ class Matrices:
                     mirror_upper(shared if slot < 0 else stack[slot])
         self._stale.clear()
         self._averaged = False
-
-    def _forms(self, parts: Parts, left: Array, right: Array, scratch: Scratch) -> Array:
-        """<A, phi_r> of each pair, A the matrix of the part that it is in; parts are all pairs, in order."""
-        product = scratch.take("product", left.shape, left.dtype)
-        if not self.symmetric:
-            for matrix, part in parts:
-                np.matmul(left[part], matrix, out=product[part])
-            return row_products(product, right)
-        np.copyto(product, left)
-        trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
-        for matrix, part in parts:
-            trmm(1.0, matrix.T, product[part].T, lower=1, overwrite_b=1)
-        diagonals = np.array([matrix.diagonal() for matrix, _ in parts])
-        return quadratic_rows(product, left, diagonals, np.array([part.stop for _, part in parts]))
-
-    def _subtract(self, parts: Parts, left: Array, right: Array, weight: Array, scratch: Scratch) -> None:
-        """matrix -= left^T diag(weight) right over the pairs of its part, in place; pairs of weight 0 cost nothing.
-
-        Parts are in order; what is in none of them moves nothing.
-        """
-        single = left.dtype == np.float32
-        if not self.symmetric:
-            rows = np.flatnonzero(weight)
-            scaled = scratch.take("product", (len(rows), left.shape[1]), left.dtype)
-            scaled_rows(left, rows, weight[rows].astype(left.dtype), scaled)
-            gemm = blas.sgemm if single else blas.dgemm
-            other = right if len(rows) == len(right) else right[rows]
-            edges = np.searchsorted(rows, [edge for _, part in parts for edge in (part.start, part.stop)]).tolist()
-            for (matrix, _), a, b in zip(parts, edges[::2], edges[1::2], strict=True):
-                gemm(-1.0, other[a:b].T, scaled[a:b].T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
-            return
-        scaled = scratch.take("product", left.shape, left.dtype)
-        bounds = np.array([(part.start, part.stop) for _, part in parts], np.int64).reshape(-1, 2)
-        edges = signed_rows(left, weight, bounds, scaled).tolist()
-        syrk = blas.ssyrk if single else blas.dsyrk
-        for k, (a, b) in enumerate(pairwise(edges)):
-            matrix, sign = parts[k // 2][0], 1.0 if k % 2 else -1.0
-            if a < b and len(matrix) < WIDE:
-                syrk(sign, scaled[a:b].T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
-            elif a < b:
-                _add_upper(matrix, scaled[a:b], sign)
 
     # -- projection and averaging ----------------------------------------------------------------------------
 
@@ -302,21 +271,22 @@ class Matrices:
         self.average_shared(rate)
         self._average_stack(rate)
 
-    def average_shared(self, rate: float) -> None:
-        """The same for U alone."""
-        move_toward(self._means()[0].reshape(-1), self.shared.reshape(-1), rate)
-
-    def average_local(
-        self, rate: float, left: Array, right: Array, segments: Segments, weight: Array, scratch: Scratch
-    ) -> None:
-        """The same for the L alone, whose averages then move by -sum_r weight_r phi_r.
+    def average_shared(self, rate: float, pairs: "AnyPairs | None" = None, weight: Array | None = None) -> None:
+        """The same for U alone, whose average then moves by -sum_r weight_r phi_r if there are pairs.
 
         So all averages inside a block are taken at once, before its steps (theory 15 V): `weight` is the net step of a
         pair times its share in them, `rate` what the first iterate of the block has in them.
         """
+        mean = self._means()[0]
+        move_toward(mean.reshape(-1), self.shared.reshape(-1), rate)
+        if pairs is not None and weight is not None:
+            pairs.subtract([(mean, slice(0, len(pairs)))], weight, self.symmetric)
+
+    def average_local(self, rate: float, pairs: "AnyPairs", segments: Segments, weight: Array) -> None:
+        """The same for the L alone."""
         moved = self._moved(segments, weight)
         self._average_stack(rate)
-        self._move(self._means()[1], moved, left, right, weight, scratch)
+        self._move(self._means()[1], moved, pairs, weight)
 
     def _average_stack(self, rate: float) -> None:
         self.catch_up()
@@ -364,17 +334,83 @@ class Matrices:
         self.mean = None
 
 
+class AnyPairs(Protocol):
+    """Pairs as matrices ask for them. Parts are matrices with the pairs that each has to do with, in order."""
+
+    def __len__(self) -> int: ...
+
+    def forms(self, parts: Forms, symmetric: bool) -> Array:
+        """<A, phi_r> of the pairs of all parts, A the matrix of the part, None: the identity; there are no gaps."""
+
+    def subtract(self, parts: Parts, weight: Array, symmetric: bool) -> None:
+        """A -= sum_r weight_r phi_r over the pairs of its part, in place; the upper triangle if A is symmetric."""
+
+
+@dataclass(frozen=True)
+class PairRows:
+    """Pairs as rows with phi_r = left_r right_r^T; the same rows twice for a distance."""
+
+    left: Array
+    right: Array
+    scratch: Scratch
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+    def forms(self, parts: Forms, symmetric: bool) -> Array:
+        first, last = parts[0][1].start, parts[-1][1].stop
+        left = self.left[first:last]
+        product = self.scratch.take("product", left.shape, left.dtype)
+        if not symmetric or all(matrix is None for matrix, _ in parts):
+            for matrix, part in parts:
+                into = product[part.start - first : part.stop - first]
+                np.copyto(into, self.left[part]) if matrix is None else np.matmul(self.left[part], matrix, out=into)
+            return row_products(product, self.right[first:last])
+        np.copyto(product, left)
+        trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
+        diagonals = np.ones((len(parts), left.shape[1]), left.dtype)
+        for diagonal, (matrix, part) in zip(diagonals, parts, strict=True):
+            if matrix is not None:
+                diagonal[:] = matrix.diagonal()
+                trmm(1.0, matrix.T, product[part.start - first : part.stop - first].T, lower=1, overwrite_b=1)
+        return quadratic_rows(product, left, diagonals, np.array([part.stop - first for _, part in parts]))
+
+    def subtract(self, parts: Parts, weight: Array, symmetric: bool) -> None:
+        """Pairs of weight 0 cost nothing."""
+        left, single = self.left, self.left.dtype == np.float32
+        if not symmetric:
+            rows = np.flatnonzero(weight)
+            scaled = self.scratch.take("product", (len(rows), left.shape[1]), left.dtype)
+            scaled_rows(left, rows, weight[rows].astype(left.dtype), scaled)
+            gemm = blas.sgemm if single else blas.dgemm
+            other = self.right if len(rows) == len(left) else self.right[rows]
+            edges = np.searchsorted(rows, [edge for _, part in parts for edge in (part.start, part.stop)]).tolist()
+            for (matrix, _), a, b in zip(parts, edges[::2], edges[1::2], strict=True):
+                gemm(-1.0, other[a:b].T, scaled[a:b].T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
+            return
+        scaled = self.scratch.take("product", left.shape, left.dtype)
+        bounds = np.array([(part.start, part.stop) for _, part in parts], np.int64).reshape(-1, 2)
+        edges = signed_rows(left, weight, bounds, scaled).tolist()
+        syrk = blas.ssyrk if single else blas.dsyrk
+        for k, (a, b) in enumerate(pairwise(edges)):
+            matrix, sign = parts[k // 2][0], 1.0 if k % 2 else -1.0
+            if a < b and len(matrix) < WIDE:
+                syrk(sign, scaled[a:b].T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
+            elif a < b:
+                add_upper(matrix, scaled[a:b], scaled[a:b], sign)
+
+
 def segments_of(codes: Array) -> Segments:
     """(code, slice) of each run of equal codes."""
     edges = [0, *(np.flatnonzero(np.diff(codes)) + 1).tolist(), len(codes)]
     return [(int(codes[a]), slice(a, b)) for a, b in pairwise(edges) if a < b]
 
 
-def _add_upper(matrix: Array, rows: Array, sign: float) -> None:
-    """The upper triangle of matrix += sign rows^T rows, by panels of general products."""
+def add_upper(matrix: Array, left: Array, right: Array, sign: float) -> None:
+    """The upper triangle of matrix += sign left^T right, by panels of general products."""
     for a in range(0, len(matrix), PANEL):
         panel = slice(a, a + PANEL)
-        matrix[panel, a:] += matrix.dtype.type(sign) * (rows[:, panel].T @ rows[:, a:])
+        matrix[panel, a:] += matrix.dtype.type(sign) * (left[:, panel].T @ right[:, a:])
 
 
 def class_grams(rows: Array, segments: Segments, name: str, scratch: Scratch) -> Array:

@@ -27,7 +27,7 @@ from ..._core.stream import Stream, Tally, aggressiveness, candidate_codes
 from ..._typing import Array
 from ..._validation import read_only
 from ..dense.blocks import STREAM_CHUNK, STREAM_DIMENSION, constrained_block, inner, psi
-from ..dense.matrices import Matrices, gram, segments_of
+from ..dense.matrices import Matrices, PairRows, gram, segments_of
 from ..dense.space import DenseSpace
 
 # Pairs in a block if one matrix serves all classes, and if each class has its own (measured at d = 384).
@@ -258,21 +258,22 @@ def _joint_block(
     rows = []
     for r, (one, state, scratch) in enumerate(zip(inside, modalities.states, scratches, strict=True)):
         left, _ = choice.measure.factors(one.X, anchors, candidates, one.factor, scratch)
-        values[r] = mu * state.local_values(left, left, segments, scratch)
+        pairs = PairRows(left, left, scratch)
+        values[r] = mu * state.local_values(pairs, segments)
         if lam:
-            values[r] += lam * state.shared_values(left, left, scratch)
+            values[r] += lam * state.shared_values(pairs)
         norms[r] = choice.measure.norms(one.X, triplets, one.factor)
         gram(left, grams[r])
-        rows.append(left)
+        rows.append(pairs)
     loss, updates = joint_sweep(
         _asked(choice, stream, part, members, norms), Pairs(grams, grams, codes, values), choice.locality.kernel,
         choice.step.rule, _gate(choice, stream, part, rounds, gating), Out(rounds.tau[part], rounds.gaps[part], net),
     )  # fmt: skip
-    for left, state, weight, scratch in zip(rows, modalities.states, net, scratches, strict=True):
+    for pairs, state, weight in zip(rows, modalities.states, net, strict=True):
         if lam and weight.any():
-            state.move_shared(left, left, lam * weight, scratch)
+            state.move_shared(pairs, lam * weight)
         if mu and weight.any():
-            state.move_local(left, left, segments, mu * weight, scratch)
+            state.move_local(pairs, segments, mu * weight)
     return loss, updates
 
 

@@ -25,7 +25,7 @@ from ..._core.choice import Choice
 from ..._core.loop import Block
 from ..._core.stream import Stream, answers, asked, candidate_codes
 from ..._typing import Array
-from ..dense.matrices import Matrices, segments_of
+from ..dense.matrices import Matrices, PairRows, segments_of
 
 # Up to this dimension learning on the matrices themselves beats blocks if a triplet brings half a new pair; the
 # bound grows with that number, and with the number of classes, each of which has matrix products of its own (measured).
@@ -112,10 +112,10 @@ def _block(
     except LinAlgError:  # a growth beyond the precision of the products
         state.symmetrize()
         return _direct(choice, state, stream, start, stop, scratch)
-    state.move_shared(factors, factors, signs, scratch)
+    state.move_shared(PairRows(factors, factors, scratch), signs)
     for code, (factors, signs) in moves:
         if len(signs):
-            state.move_local(factors, factors, [(code, slice(0, len(signs)))], signs, scratch)
+            state.move_local(PairRows(factors, factors, scratch), [(code, slice(0, len(signs)))], signs)
     return loss, updates
 
 

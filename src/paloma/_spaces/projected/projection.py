@@ -16,7 +16,7 @@ from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
 from ..._core.measure import Measure
 from ..._typing import Array
-from ..dense.matrices import Matrices, segments_of
+from ..dense.matrices import Matrices, PairRows, segments_of
 from .journal import Journal
 
 REPLAY_CHUNK = 4096
@@ -210,12 +210,12 @@ class Projection:
         steps = measure.sign * pairs.averaged(blend)[0]
         for a in range(0, len(pairs), REPLAY_CHUNK):
             part = slice(a, a + REPLAY_CHUNK)
-            left, right = measure.factors(points, pairs.anchors[part], pairs.candidates[part], factor, scratch)
+            rows = measure.factors(points, pairs.anchors[part], pairs.candidates[part], factor, scratch)
             if locality.lam:
-                state.move_shared(left, right, locality.lam * steps[part], scratch)
+                state.move_shared(PairRows(*rows, scratch), locality.lam * steps[part])
             if locality.mu:
                 segments = segments_of(pairs.codes[part])
-                state.move_local(left, right, segments, locality.mu * steps[part], scratch)
+                state.move_local(PairRows(*rows, scratch), segments, locality.mu * steps[part])
         state.symmetrize()
         return state
 
