@@ -6,7 +6,7 @@ import pytest
 import paloma
 from helpers.feedback import N, X, same, session
 from paloma._compiled.codes import coded_values
-from paloma._compiled.sweep import side_norms
+from paloma._compiled.norms import side_norms
 from paloma._core.choice import Choice
 from paloma._core.locality import Locality
 from paloma._core.measure import DISTANCE

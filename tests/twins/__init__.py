@@ -12,11 +12,11 @@
 | sweep.sweep | stacked.run | test_axes (blocks), test_exactness |
 | sweep.spread | stacked.run | test_axes (blocks) |
 | sweep.correct | stacked.run | test_axes (blocks of local learners), test_exactness (two rhythms) |
-| sweep.differences | stacked.gradient | test_axes (blocks of distances) |
-| sweep.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
-| sweep.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
-| sweep.side_norms | stacked.run: the norm of Psi | test_feedback_fast (norms, metrics) |
-| sweep.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| pairs.differences | stacked.gradient | test_axes (blocks of distances) |
+| pairs.scaled_rows | stacked.gradient | test_axes (blocks of similarities) |
+| norms.distance_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
+| norms.side_norms | stacked.run: the norm of Psi | test_feedback_fast (norms, metrics) |
+| norms.similarity_norms | stacked.run: the norm of Psi | test_axes, test_exactness |
 | dual.dual_sweep | stacked.run | test_points |
 | dual.change_by | stacked.run | test_points |
 | dual.enter | stacked.run | test_points |

@@ -6,6 +6,8 @@ its own class since the class matrices were, are sums over the pairs that moved.
 other, and share what is known of their pairs.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .jit import compiled
@@ -13,6 +15,32 @@ from .steps import squared_norm, take
 
 # At most so many triplets of one anchor share what is known of their pairs.
 TOGETHER = 64
+
+
+class Known(NamedTuple):
+    """Pairs of a block by their points: the points' Gram matrix, both points of each pair, class codes, and values.
+
+    `begin` is the number of the first pair of its class, -1 for none; pairs are sorted by class.
+    """
+
+    gram: Any
+    anchors: Any
+    candidates: Any
+    classes: Any
+    begin: Any
+    values: Any
+
+
+class Moved(NamedTuple):
+    """Pairs that moved, class by class: the place of each pair (-1: it did not move), their points and weights.
+
+    Those of the class that begins at pair k are at the places from k on, counts[k] of them.
+    """
+
+    places: Any
+    ends: Any
+    weights: Any
+    counts: Any
 
 
 @compiled

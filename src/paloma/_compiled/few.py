@@ -5,7 +5,8 @@ import numpy as np
 from .dense import mirror_upper
 from .groups import Out, Pairs, Triplets
 from .jit import compiled
-from .sweep import distance_norms, sweep
+from .norms import distance_norms
+from .sweep import sweep
 
 
 @compiled

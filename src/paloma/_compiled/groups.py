@@ -1,4 +1,4 @@
-"""What compiled loops take, in groups: tuples with names, which numba compiles and caches as it does single arrays."""
+"""What several compiled loops take, in groups: tuples with names, which numba compiles and caches as single arrays."""
 
 from typing import Any, NamedTuple
 
@@ -62,32 +62,6 @@ class Pairs(NamedTuple):
     right: Any
     classes: Any
     values: Any
-
-
-class Known(NamedTuple):
-    """Pairs of a block by their points: the points' Gram matrix, both points of each pair, class codes, and values.
-
-    `begin` is the number of the first pair of its class, -1 for none; pairs are sorted by class.
-    """
-
-    gram: Any
-    anchors: Any
-    candidates: Any
-    classes: Any
-    begin: Any
-    values: Any
-
-
-class Moved(NamedTuple):
-    """Pairs that moved, class by class: the place of each pair (-1: it did not move), their points and weights.
-
-    Those of the class that begins at pair k are at the places from k on, counts[k] of them.
-    """
-
-    places: Any
-    ends: Any
-    weights: Any
-    counts: Any
 
 
 class Theta(NamedTuple):
@@ -155,21 +129,3 @@ class Out(NamedTuple):
     tau: Any
     gaps: Any
     weight: Any = None
-
-
-class Tile(NamedTuple):
-    """A tile of a search: products with the items from number `start` on, their factor, and the items' classes."""
-
-    scores: Any
-    alpha: float
-    start: int
-    classes: Any
-    constants: Any
-
-
-class Queries(NamedTuple):
-    """Queries of a search: their table over classes, the item that is the query itself (-1: none), their classes."""
-
-    table: Any
-    own: Any
-    classes: Any

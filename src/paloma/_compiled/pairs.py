@@ -1,4 +1,4 @@
-"""Inner products and distances of pairs of rows, without gathering the rows."""
+"""Pairs of rows: their differences, inner products and distances."""
 
 import numpy as np
 
@@ -34,3 +34,21 @@ def pair_distances(X, first, second, out):
             x = X[i, s] - X[j, s]
             total += x * x
         out[r] = total
+
+
+@compiled
+def differences(X, first, second, factor, out):
+    """Rows (x[first] - x[second]) * factor, the only points of a block that are ever gathered."""
+    for r in range(first.shape[0]):
+        i, j = first[r], second[r]
+        for s in range(X.shape[1]):
+            out[r, s] = (X[i, s] - X[j, s]) * factor
+
+
+@compiled
+def scaled_rows(X, rows, factor, out):
+    """Rows x[rows] * factor; an array of factors has one value per row."""
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        for s in range(X.shape[1]):
+            out[r, s] = X[i, s] * factor[r]

@@ -1,5 +1,7 @@
 """Partial top-k over tiles of scores, and over a few rows."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .jit import compiled, in_place, inlined
@@ -8,6 +10,24 @@ from .jit import compiled, in_place, inlined
 STRETCH = 32
 # A code that no item has.
 NO_CLASS = -(1 << 31)
+
+
+class Tile(NamedTuple):
+    """A tile of a search: products with the items from number `start` on, their factor, and the items' classes."""
+
+    scores: Any
+    alpha: float
+    start: int
+    classes: Any
+    constants: Any
+
+
+class Queries(NamedTuple):
+    """Queries of a search: their table over classes, the item that is the query itself (-1: none), their classes."""
+
+    table: Any
+    own: Any
+    classes: Any
 
 
 @in_place

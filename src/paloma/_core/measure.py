@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._compiled import sweep
+from .._compiled.norms import distance_norms, similarity_norms
+from .._compiled.pairs import differences, scaled_rows
 from .._compiled.scratch import Scratch
 from .._rows import squared_distances, squared_norms
 from .._typing import Array
@@ -97,11 +98,11 @@ class Distance(Measure):
         self, X: Array, anchors: Array, candidates: Array, factor: float, scratch: Scratch
     ) -> tuple[Array, Array]:
         rows = scratch.take("left", (len(anchors), X.shape[1]), X.dtype)
-        sweep.differences(X, anchors, candidates, X.dtype.type(factor), rows)
+        differences(X, anchors, candidates, X.dtype.type(factor), rows)
         return rows, rows
 
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
-        return sweep.distance_norms(X, triplets, factor)
+        return distance_norms(X, triplets, factor)
 
 
 class Similarity(Measure):
@@ -115,12 +116,12 @@ class Similarity(Measure):
         scale = np.full(len(anchors), factor, X.dtype)
         left = scratch.take("left", (len(anchors), X.shape[1]), X.dtype)
         right = scratch.take("right", left.shape, X.dtype)
-        sweep.scaled_rows(X, anchors, scale, left)
-        sweep.scaled_rows(X, candidates, scale, right)
+        scaled_rows(X, anchors, scale, left)
+        scaled_rows(X, candidates, scale, right)
         return left, right
 
     def norms(self, X: Array, triplets: Array, factor: float) -> Array:
-        return sweep.similarity_norms(X, triplets, factor)
+        return similarity_norms(X, triplets, factor)
 
 
 DISTANCE, SIMILARITY = Distance(), Similarity()

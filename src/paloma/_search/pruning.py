@@ -9,9 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
-from .._compiled.topk import class_minima, merge_local
+from .._compiled.topk import Queries, Tile, class_minima, merge_local
 from .._threads import in_threads
 from .._typing import Array
 from .tiles import QUERY_TILE, Items, product_of

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._compiled.groups import Queries, Tile
 from .._compiled.scratch import Scratch
-from .._compiled.topk import merge_columns, merge_local, merge_shared
+from .._compiled.topk import Queries, Tile, merge_columns, merge_local, merge_shared
 from .._progress import progress
 from .._threads import in_turn
 from .._typing import Array

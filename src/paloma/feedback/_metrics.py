@@ -8,8 +8,9 @@ import numpy as np
 
 from .._compiled.few import learn_few
 from .._compiled.groups import Pairs, Triplets
+from .._compiled.norms import side_norms
 from .._compiled.scratch import Scratch
-from .._compiled.sweep import side_norms, sweep
+from .._compiled.sweep import sweep
 from .._core.choice import Choice
 from .._core.cone import project
 from .._core.locality import FREE

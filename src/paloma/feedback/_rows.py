@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._compiled.sweep import differences
+from .._compiled.pairs import differences
 from .._typing import Array
 from .._validation import read_only
 from ._start import scatter_of

@@ -270,11 +270,8 @@ def _soft_block(
         state.move_shared(pairs, sign * lam * weight)
         for region, rows in enumerate(members_of):
             if len(rows):
-                some, moved = (
-                    PairRows(left[rows], right[rows], scratch),
-                    sign * mu * weight[rows] * shares[rows, region],
-                )
-                state.move_local(some, [(region, slice(0, len(rows)))], moved)
+                some, one = PairRows(left[rows], right[rows], scratch), [(region, slice(0, len(rows)))]
+                state.move_local(some, one, sign * mu * weight[rows] * shares[rows, region])
     return loss, updates
 
 

@@ -12,8 +12,8 @@ from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
 from ..._compiled.members import signed_rows
+from ..._compiled.pairs import scaled_rows
 from ..._compiled.scratch import Scratch
-from ..._compiled.sweep import scaled_rows
 from ..._core.cone import project
 from ..._rows import row_products
 from ..._typing import Array

@@ -12,12 +12,11 @@ from itertools import pairwise
 import numpy as np
 from scipy.linalg import blas
 
-from ..._compiled.dual import distinct_points, dual_sweep, point_forms, spread_differences, spread_rows
-from ..._compiled.groups import Known, Moved, Out, Triplets
+from ..._compiled.dual import Known, Moved, distinct_points, dual_sweep, point_forms, spread_differences, spread_rows
+from ..._compiled.groups import Out, Triplets
 from ..._compiled.members import distinct_pairs, members_of_parts
-from ..._compiled.pairs import paired
+from ..._compiled.pairs import differences, paired
 from ..._compiled.scratch import Scratch
-from ..._compiled.sweep import differences
 from ..._core.choice import Choice
 from ..._core.loop import Averages
 from ..._core.stream import Stream, answers, asked, candidate_codes
