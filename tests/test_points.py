@@ -107,7 +107,8 @@ def test_a_far_center_costs_no_digits(blocks):
 
 
 def test_when_points_pay(blocks):
-    learner("LODML", C=C).fit(100 * X, Y, triplets=RANDOM)  # squared norms far beyond what triplets compare
+    for name in LOCAL.values():  # squared norms far beyond what triplets compare
+        learner(name, C=C).fit(100 * X, Y, triplets=RANDOM)
     learner("LODML", C=C).fit(X, Y, triplets=RANDOM[:30])  # hardly more pairs than points
     learner("LODML", C=C, psd=7).fit(X, Y, triplets=RANDOM)  # blocks of seven triplets
     assert not blocks

@@ -30,7 +30,7 @@ MOST = 8
 SMALL = 1 << 24
 # Pairs of a class after which its matrix is brought up to date.
 OF_CLASS = 2000
-# Squared norms of centered points, in units of what is typical, beyond which differences of products lose digits.
+# Squared norms of points about their center, in units of what is typical, beyond which sums of products lose digits.
 FARTHEST = 64.0
 # So many points for each pair, or fewer, take less time than the pairs.
 FEWER = 0.75
@@ -56,10 +56,9 @@ def points_of(choice: Choice, stream: Stream, pairs: float, n_classes: int) -> P
     if n * pairs > MOST * d or pairs * len(stream.triplets) < 2 * n or n * n > max(SMALL, (n_classes + 1) * d * d):
         return None
     if stream.points is None:
-        is_distance, typical = choice.measure.is_distance, choice.measure.typical
-        center = stream.X.mean(axis=0) if is_distance else np.zeros(d, stream.X.dtype)
+        center = stream.X.mean(axis=0) if choice.measure.is_distance else np.zeros(d, stream.X.dtype)
         rows = (stream.X - center) * stream.X.dtype.type(stream.factor)
-        if is_distance and not squared_norms(rows).max() <= FARTHEST * typical:
+        if not squared_norms(rows).max() <= FARTHEST * choice.measure.typical:
             return None
         stream.points = Points(center, gram(rows, np.empty((n, n), rows.dtype)))
     return stream.points
