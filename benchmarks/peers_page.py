@@ -120,8 +120,8 @@ def _deviation(values: list[float], form: str) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """No line break after a sign, so that narrow columns have the deviation in a line of its own."""
-    return text.replace("± ", "±\u00a0").replace("+ ", "+\u00a0")
+    """No line break after a sign or before a unit: narrow columns have the deviation in a line of its own."""
+    return text.replace("± ", "±\u00a0").replace("+ ", "+\u00a0").replace(" s", "\u00a0s")
 
 
 def _few(lines: Lines) -> str:

@@ -22,6 +22,7 @@ html_theme = "furo"
 html_title = f"paloma {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = str(ROOT / "src/paloma/serve/page/icon.svg")
 html_show_copyright = False
 # MathJax comes from a package, not from another origin; what a page asks for is copied, see mathjax.
 MATHJAX = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"

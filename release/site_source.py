@@ -27,6 +27,11 @@ def linked(text: str) -> str:
     return re.sub(r"\]\((\.\./)*README\.md(#[^)]*)?\)", "](benchmarks.md)", text)
 
 
+def trimmed(text: str) -> str:
+    """Doctests end with an empty line, which would show."""
+    return re.sub(r"\n\n```$", "\n```", text, flags=re.MULTILINE)
+
+
 def measured() -> str:
     """The tables of the README, which is the only place that has them, without its link to the page they go to."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,7 +48,7 @@ def main(folder: Path) -> None:
     page = folder / "benchmarks.md"
     page.write_text(page.read_text(encoding="utf-8").replace(PLACE, measured()), encoding="utf-8")
     for page in folder.rglob("*.md"):
-        page.write_text(linked(page.read_text(encoding="utf-8")), encoding="utf-8")
+        page.write_text(trimmed(linked(page.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import sklearn
 from sklearn.datasets import load_iris
-from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from paloma import LODML, ODML, MetricKNeighborsClassifier
+from paloma.evaluate import OnTriplets
 
 X, Y = load_iris(return_X_y=True)
 NAMES = ["a", "b", "c", "d"]
@@ -63,6 +64,47 @@ def test_triplets_that_no_one_asked_for_are_refused():
         pipeline = make_pipeline(StandardScaler(), ODML(random_state=0))
         with pytest.raises(ValueError, match="triplets"):
             pipeline.fit(X, Y, triplets=TRIPLETS)
+
+
+SAID = np.random.default_rng(0).integers(0, 150, (90, 3))
+SAID = SAID[(Y[SAID[:, 0]] == Y[SAID[:, 1]]) & (Y[SAID[:, 0]] != Y[SAID[:, 2]])]
+USERS = np.array(["ann", "ben"])[np.arange(len(SAID)) % 2]
+
+
+def spoken(**options):
+    return OnTriplets(make_pipeline(StandardScaler(), LODML(random_state=0, n_epochs=1)), X, **options)
+
+
+def test_triplets_are_the_samples_of_a_cross_validation():
+    """Each fold learns and scores the triplets that scikit-learn gave it, by the numbers of all rows."""
+    rows = StandardScaler().fit_transform(X)
+    expected = []
+    for train, test in KFold(3).split(SAID):
+        metric = LODML(random_state=0, n_epochs=1).fit(rows, Y, triplets=SAID[train])
+        expected.append(metric.triplet_score(rows, SAID[test], Y))
+    assert cross_validate(spoken(labels=Y), SAID, cv=3)["test_score"].tolist() == expected
+    alone = OnTriplets(make_pipeline(LODML(random_state=0, n_epochs=1)), rows, Y)
+    assert cross_validate(alone, SAID, cv=3)["test_score"].tolist() == expected
+
+
+def test_groups_are_routed_through_searches():
+    """Who said a triplet is split with it, and chooses the metric that it is scored under."""
+    rows = StandardScaler().fit_transform(X)
+    expected = []
+    for train, test in KFold(3).split(SAID):
+        metric = LODML(random_state=0, n_epochs=1).fit(rows, triplets=SAID[train], groups=USERS[train])
+        right = [
+            metric.pairwise_score(rows[a : a + 1], rows[[p, n]], group=user) @ [1.0, -1.0] > 0
+            for (a, p, n), user in zip(SAID[test], USERS[test], strict=True)
+        ]
+        expected.append(np.mean(right))
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = spoken().set_fit_request(groups=True).set_score_request(groups=True)
+        found = cross_validate(model, SAID, cv=3, params={"groups": USERS})["test_score"]
+        search = GridSearchCV(model, {"learner__lodml__C": [0.002, 0.02]}, cv=3).fit(SAID, groups=USERS)
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"][1], np.mean(expected))
+    assert search.best_estimator_.learner_[-1].classes_.tolist() == ["ann", "ben"]
 
 
 def test_searches_reach_the_parameters_of_the_metric():

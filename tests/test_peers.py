@@ -82,7 +82,7 @@ def test_all_methods_have_the_same_rows_at_most_so_many(bench):
 def test_a_method_over_the_limit_is_reported_and_tried_again_only_with_a_larger_one(bench):
     path, lines = bench("lmnn", "--seeds", "2", "--limit", "2", seconds=60)
     assert [(line["seed"], line["outcome"]) for line in lines] == [("0", "over 2 s")]
-    assert "| LMNN, metric-learn | over 2 s |" in peers_page.grid(lines, "accuracy")
+    assert "| LMNN, metric-learn | over 2\u00a0s |" in peers_page.grid(lines, "accuracy")
     before = path.read_text()
     assert bench("lmnn", "--seeds", "2", "--limit", "1")[0].read_text() == before
     _, lines = bench("lmnn", "--seeds", "1", "--limit", "60")
@@ -188,10 +188,11 @@ def test_the_sentences_of_the_page_follow_from_the_committed_lines():
     names = sorted({name for name, _, _ in found})
     assert ahead("logistic", "pets") > 0
     assert max(abs(ahead("logistic", name)) for name in ("caltech101", "cifar10")) < 0.5
-    assert abs(ahead("logistic", "cub200", all_rows=True)) < 0.5
+    assert -1 < ahead("logistic", "cub200", all_rows=True) < -0.5
+    assert abs(ahead("lda", "cub200")) < 0.5
     assert max(seconds("logistic", name) for name in names) < 10
     assert -1.2 < ahead("logistic", "banking77") < -0.8
-    assert max(ahead("logistic", name) for name in ("cub200", "yaleb", "letters")) < -2
+    assert max(ahead("logistic", name) for name in ("cub200", "yaleb", "letters")) < -1.5
     assert min(ahead("svc-rbf", name) for name in ("cifar10", "coil20")) > 0.2
     assert max(ahead("svc-rbf", name) for name in ("cub200", "letters", "yaleb")) < -0.5
     assert max(abs(ahead("svc-rbf", name)) for name in set(names) - {"cub200", "letters", "yaleb"}) < 0.5
@@ -224,6 +225,9 @@ def test_the_sentences_of_the_page_follow_from_the_committed_lines():
             if (name, False, metric) in found:
                 assert min(ahead(metric, name), ahead(metric, name, other="odml")) < 0.5
     assert min(seconds("nca", "letters"), seconds("nca-sgd", "letters")) > 10 * seconds("lodml", "letters")
+    assert max(abs(ahead("losl", name)) for name in ("pets", "cifar10", "coil20")) < 0.2
+    assert all(-0.5 < ahead("losl", name) < 0 for name in ("banking77", "caltech101"))
+    assert max(ahead("losl", name) for name in ("letters", "yaleb", "cub200")) < -1
     slow = [(name, method) for name, _, method in found if method in ("lmnn", "lmnn-mlpack", "scml", "lgmlvq")]
     assert max(ahead(method, name) for name, method in slow) < 0.2
     times = [seconds(method, name) / seconds("lodml", name) for name, method in slow]
@@ -238,7 +242,7 @@ def test_the_sentences_of_the_page_follow_from_the_committed_lines():
     assert min(ahead("scml", name) for name in ("pets", "coil20")) > -0.5
     for name in ("yaleb", "caltech101", "cifar10", "banking77"):
         assert -2 < ahead("scml", name) < -0.9
-    assert -8 < ahead("scml", "cub200") < -7
+    assert -7 < ahead("scml", "cub200") < -6
     scml = [float(fit["accuracy"]) for fit in found["letters", False, "scml"].values()]
     assert (min(scml), max(scml)) == pytest.approx((0.69, 0.89), abs=0.005)
     for name in names:
@@ -246,10 +250,6 @@ def test_the_sentences_of_the_page_follow_from_the_committed_lines():
         assert (ahead("scml", name, "p10") > 0) == (name in ("yaleb", "coil20"))
     assert max(abs(ahead("lgmlvq", name)) for name in ("yaleb", "coil20")) < 0.2
     assert max(ahead("lgmlvq", name) for name in ("letters", "pets", "cifar10")) < -1
-    for name in set(names) - {"coil20", "banking77", "pets"}:
-        assert max(ahead("oasis", name), ahead("losl", name)) < -0.5
-    for name in ("coil20", "banking77", "pets"):
-        assert ahead("losl", name) > -0.5
 
 
 def test_the_seed_that_no_choice_has_seen_says_what_the_page_says():

@@ -1,6 +1,7 @@
 """Evaluation: cross-validation over triplets, the protocol of the paper, progressive validation, retrieval."""
 
 from ._methods import Euclid, Learned, Neighborhood
+from ._on_triplets import OnTriplets
 from ._progressive import Progress, plot_progress, progressive
 from ._protocol import Outcome, PairedTest, Protocol, compare, paired_test, random_split
 from ._retrieval import retrieval
@@ -13,6 +14,7 @@ __all__ = [
     "Euclid",
     "Learned",
     "Neighborhood",
+    "OnTriplets",
     "Outcome",
     "PairedTest",
     "Progress",
