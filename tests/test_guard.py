@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits, load_wine
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
-from paloma._training.guard import GLOBAL, LOCAL, Guard, scores, strength
+from paloma._training.guard import GLOBAL, LOCAL, MAX_CANDIDATES, MAX_JUDGED, Guard, scores, spaced, strength
 from paloma.preprocessing import UnitRows
 from twins.neighbors import mixed_shares
 
@@ -188,6 +188,20 @@ def test_the_guard_of_a_stream_changes_the_read_out_alone(kind, tmp_path):
         streamed(one, X[::2], Y[::2])
     assert (again.strength_, again.local_share_) == (model.strength_, model.local_share_)
     np.testing.assert_array_equal(again.metric_matrix(), model.metric_matrix())
+
+
+def test_few_rows_of_a_stream_are_judged_among_many():
+    codes = np.where(np.arange(3 * MAX_CANDIDATES) % 2, -1, 0)
+    chosen, rows = spaced(codes)
+    assert (codes[chosen] == 0).all()
+    assert (len(chosen), len(rows)) == (MAX_CANDIDATES, MAX_JUDGED)
+    assert chosen[0] == rows[0] == 0
+    assert chosen[-1] == 3 * MAX_CANDIDATES - 2
+    assert rows[-1] == MAX_CANDIDATES - 1
+    assert MAX_CANDIDATES == 10 * MAX_JUDGED
+    chosen, rows = spaced(codes[:100])
+    np.testing.assert_array_equal(chosen, np.arange(0, 100, 2))
+    np.testing.assert_array_equal(rows, np.arange(50))
 
 
 def test_triplets_without_labels_and_plain_iterates_are_followed():

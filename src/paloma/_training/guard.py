@@ -37,14 +37,14 @@ STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
 # So many rows (with many classes, so many of each) `fit` cuts in two halves: each is judged by a metric that the other
-# one taught. If there are more, half as many are judged once, by what up to so many others teach. A stream is judged by
-# as many, among so many. With very many classes, no more than so many of the rows that may judge do.
-MAX_ROWS, MAX_TAUGHT, MAX_CANDIDATES = 800, 2000, 1000
+# one taught. If there are more, half as many are judged once, by what up to so many others teach. No more than so many
+# rows are judged, of a stream as well; of a stream among so many, since neighbors of a thin sample are too far away.
+MAX_ROWS, MAX_TAUGHT, MAX_CANDIDATES = 800, 2000, 4000
 ROWS_PER_CLASS, MAX_JUDGED = 20, 400
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
-# A stream is judged by as many of the rows that it keeps, each among the others, whenever it has seen GROWTH times as
+# A stream is judged by some of the rows that it keeps, each among the others, whenever it has seen GROWTH times as
 # many triplets; n judged rows count n / (n + PRIOR). They were learned from, hence the larger tolerance.
 GROWTH = 1.5
 PRIOR = 50.0
@@ -141,7 +141,7 @@ def drawn(codes: Array, rng: np.random.Generator) -> tuple[Array, Array, int] | 
 def spaced(codes: Array) -> tuple[Array, Array]:
     """Labeled rows of a stream, and which of them are judged, both evenly spaced: no randomness is used up."""
     chosen = evenly_spaced(np.flatnonzero(codes >= 0), MAX_CANDIDATES)
-    return chosen, evenly_spaced(np.arange(len(chosen)), MAX_ROWS)
+    return chosen, evenly_spaced(np.arange(len(chosen)), MAX_JUDGED)
 
 
 def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
