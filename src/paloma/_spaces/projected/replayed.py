@@ -44,7 +44,7 @@ class Replay:
     mu: float
     shared: Array
 
-    symmetric = True
+    symmetric = plain = True
 
     @cached_property
     def start(self) -> Array:
