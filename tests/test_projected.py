@@ -10,9 +10,13 @@ from sklearn.datasets import load_digits
 import paloma
 from helpers import inside
 from helpers.streams import fixed_stream
-from paloma._spaces.projected import journal
+from paloma._core.locality import SHARED, UNSEEN
+from paloma._spaces.projected import Projected, journal
 from paloma._spaces.projected import projection as projected
+from paloma._spaces.projected.replayed import ReplayedMetric
+from paloma.estimators import reader_of
 from paloma.preprocessing import UnitRows
+from twins import neighbors
 
 PAIRS = [("LODML", "L2ODML"), ("LOSL", "L2OSL")]
 DIGITS, Y = load_digits(return_X_y=True)
@@ -197,6 +201,66 @@ def test_seeded_and_picklable(name, projection):
         model.partial_fit(DIGITS[:50] * 0.9, Y[:50])
     for model in models[1:]:
         np.testing.assert_array_equal(model.shared_, models[0].shared_)
+
+
+def many_classes(n_classes=30, d=40, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n_classes), 6)
+    centers = rng.normal(size=(n_classes, d))
+    queries = centers[rng.integers(0, n_classes, 150)] + rng.normal(size=(150, d))
+    return centers[y] + rng.normal(size=(len(y), d)), y, queries
+
+
+@pytest.mark.parametrize("strength", [(1.0, 1.0), (0.7, 0.4), (0.5, 0.5)])
+@pytest.mark.parametrize("C", [0.01, 1.0], ids=["few", "many"])
+def test_many_classes_are_read_without_their_matrices(strength, C, monkeypatch):
+    """Few eigenvalues are negative, or most are."""
+    X, y, Q = many_classes()
+    metric = paloma.L2ODML(C=C, rank=36, n_components=20, random_state=0).fit(X, y)
+    codes, missing = np.arange(30, dtype=np.int32), np.array([SHARED, 3, UNSEEN, 8], np.int32)
+    inside.whole(metric).strength = strength
+    found = []
+    for many in (0, np.inf):
+        monkeypatch.setattr(inside.projected_module, "MANY", many)
+        inside.whole(metric).metric = None
+        read = reader_of(metric).metric.inner
+        assert isinstance(read.inner, ReplayedMetric) == (many == 0)
+        model = paloma.MetricKNeighborsClassifier(metric, n_neighbors=3).fit(X, y)
+        found.append((
+            *model.kneighbors(Q), *(read.query_forms(Q, some) for some in (codes, missing, codes[:1])),
+            read.query_forms(Q[:1], codes), read.values(Q, Q, codes[np.arange(150) % 30]),
+            read.values(Q, Q, missing[np.arange(150) % 4]),
+            *(read.matrix(code) for code in (SHARED, UNSEEN, 0, 29)), model.predict_proba(Q),
+        ))  # fmt: skip
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+    by_class = {label: metric.metric_matrix(label) for label in range(30)}
+    values, ids = neighbors.local_neighbors("distance", by_class, Q, X, y, 3)
+    np.testing.assert_array_equal(found[0][1], ids)
+    np.testing.assert_allclose(found[0][0], np.sqrt(np.maximum(values, 0.0)), rtol=1e-8)
+
+
+def test_many_classes_whose_metrics_are_zero_say_so(monkeypatch):
+    X, y, _ = many_classes()
+    metric = paloma.L2ODML(C=1.0, rank=36, n_components=20, random_state=0, guard=False).fit(X, y)
+    space = inside.whole(metric).space
+    space.state.journal.pairs.steps[:] = space.state.journal.pairs.means[:] = 10.0
+    monkeypatch.setattr(inside.projected_module, "MANY", 0)
+    with pytest.warns(RuntimeWarning, match="A learned metric is 0"):
+        read = reader_of(metric).metric.inner.values(X[:1] - X[1:2], X[:1] - X[1:2], np.array([0], np.int32))
+    assert read[0] >= 0.0
+
+
+def test_the_guard_judges_as_few_directions_as_few_classes_have(monkeypatch):
+    X, y, _ = many_classes()
+    asked, auto_rank = [], inside.projected_module.auto_rank
+    monkeypatch.setattr(inside.projected_module, "auto_rank", lambda d, n: asked.append(n) or auto_rank(d, n))
+    metric = paloma.L2ODML(n_components=20, random_state=0).fit(X, y)
+    assert asked == [0, 0]  # once for each half
+    metric.metric_matrix(0)
+    assert asked == [0, 0, 30]
+    assert auto_rank(1280, 0) == auto_rank(1280, 60) == 256 < auto_rank(1280, 100)
+    assert [Projected(rank=rank).judging().rank for rank in (40, 700, "auto")] == [40, "fewest", "fewest"]
 
 
 def test_clear_refusals():

@@ -50,6 +50,7 @@
 | pairs.pair_distances | mining.squared_distances; projected.run_projected | test_triplets; test_twins |
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
 | dense.quadratic_forms | neighbors.local_neighbors | test_readout (one query) |
+| dense.pair_forms | neighbors.local_neighbors | test_projected (many classes) |
 | dense.mirror_upper | stacked.run | test_axes (blocks of distances) |
 | dense.move_toward | reading.averaged | test_twins |
 | few.learn_few | stacked.run | test_feedback_fast (one statement) |

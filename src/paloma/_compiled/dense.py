@@ -47,6 +47,22 @@ def quadratic_forms(rows, places, matrices):
 
 
 @in_place
+def pair_forms(Y, ends, weights, edges, out):
+    """Add to out[c], for each column of Y, the weighted squares of the differences of two rows over the pairs of c.
+
+    Pairs of the first class end at edges[0], those of the second at edges[1], and so on.
+    """
+    c = 0
+    for r in range(ends.shape[1]):
+        while r == edges[c]:
+            c += 1
+        i, j, w = ends[0, r], ends[1, r], weights[r]
+        for s in range(Y.shape[1]):
+            v = np.float64(Y[i, s] - Y[j, s])
+            out[c, s] += w * v * v
+
+
+@in_place
 def mirror_upper(matrix):
     """Copy the upper triangle of a square matrix onto the lower one, tile by tile."""
     d, tile = matrix.shape[0], 32

@@ -16,17 +16,21 @@ def project(matrix: Array) -> Array:
     symmetric = (matrix + matrix.T) / 2
     if _definite(symmetric):
         return symmetric
+    less, values, vectors = smaller_side(symmetric)
+    part = (vectors * values) @ vectors.T
+    return symmetric - part if less else part
+
+
+def smaller_side(symmetric: Array) -> tuple[bool, Array, Array]:
+    """The eigenvalues of one sign and their vectors, whichever are fewer: (True, ...) those below 0."""
     negative, d = _negative(symmetric), len(symmetric)
     less = 2 * negative <= d
     if min(negative, d - negative) <= PARTIAL * d:
         side = (-np.inf, 0.0) if less else (0.0, np.inf)
-        values, vectors = eigh(symmetric, subset_by_value=side, check_finite=False)
-    else:
-        values, vectors = eigh(symmetric, driver="evd", check_finite=False)
-        side = values < 0.0 if less else values > 0.0
-        values, vectors = values[side], vectors[:, side]
-    part = (vectors * values) @ vectors.T
-    return symmetric - part if less else part
+        return less, *eigh(symmetric, subset_by_value=side, check_finite=False)
+    values, vectors = eigh(symmetric, driver="evd", check_finite=False)
+    side = values < 0.0 if less else values > 0.0
+    return less, values[side], vectors[:, side]
 
 
 def _negative(symmetric: Array) -> int:

@@ -294,8 +294,7 @@ class Space(ABC):
 class Representation(ABC):
     """A value of the representation axis: how Theta is to be held, as parameters.
 
-    linear : a step adds pair features to matrices in the space of X; then pairs are triplets with a null candidate, and
-        rows may belong to regions.
+    linear : steps add pair features to matrices in the space of X; then pairs are triplets, and regions are possible.
     decays : what it holds can decay, so that learning may forget.
     guarded : whether `fit` judges by default how far to follow what was learned (theory 22).
     light : a read-out costs little beside learning, so that streams are judged as they grow.
@@ -311,13 +310,10 @@ class Representation(ABC):
     decays: ClassVar[bool]
     device: Any = None
     search: Any = None
+    pairwise: Any = False
     guarded: ClassVar[bool]
     light: ClassVar[bool]
     whitening: ClassVar[str]
-
-    @property
-    def pairwise(self) -> bool:
-        return False
 
     @property
     def cannot(self) -> Mapping[str, str]:
@@ -344,6 +340,10 @@ class Representation(ABC):
     @abstractmethod
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         """What X is divided by, from the first triplets."""
+
+    def judging(self) -> "Representation":
+        """The same for what the guard teaches only to judge it: good enough for that, and cheaper if it can be."""
+        return self
 
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
         """Refuse rows so large that a step would overflow."""

@@ -11,7 +11,6 @@ half a standard error: little evidence gives the middle of the plane, and no poi
 """
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,8 +30,6 @@ from .settings import Settings
 from .trainer import Trainer
 
 Strength = tuple[float, float]
-# The read-outs whose values span the plane: start, shared, local.
-CORNERS: tuple[Strength, ...] = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0))
 STEPS = (0.25, 0.5, 0.75, 1.0)
 GLOBAL = np.array([(0.0, 0.0), *((s, s) for s in STEPS)])
 LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0, *STEPS))])
@@ -72,7 +69,7 @@ class Guard:
             taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
             with reporting(None):
                 half = _taught(settings, model, inside[taught], codes[taught], places[taught], n_rows, rng)
-            found.append(judged(_corners(settings, half), inside, codes, places, rows, points))
+            found.append(judged(*_ends(settings, half), inside, codes, places, rows, points))
         model.strength, model.metric = strength(np.concatenate(found, axis=1), points), None
 
     def due(self, before: int, after: int) -> bool:
@@ -86,7 +83,7 @@ class Guard:
             return
         X, codes = X[chosen], codes[chosen]
         inside, places, points = whitened(X, model.whitener), model.places(X, codes), _points(settings)
-        found = judged(_corners(settings, model), inside, codes, places, rows, points)
+        found = judged(*_ends(settings, model), inside, codes, places, rows, points)
         model.strength = shrunk(strength(found, points, STREAM_TOLERANCE), len(rows))
         model.metric = None
 
@@ -96,11 +93,12 @@ def _points(settings: Settings) -> Array:
     return LOCAL if settings.choice.locality.is_local else GLOBAL
 
 
-def _corners(settings: Settings, model: Model) -> list[Any]:
-    """The metrics of whitened rows at the start, shared and local."""
-    cone, blend = model.cone(settings), model.blend(settings)
-    corners = CORNERS if settings.choice.locality.is_local else CORNERS[:2]
-    return [model.space.readout(settings.choice, model.counts, cone, blend, corner) for corner in corners]
+def _ends(settings: Settings, model: Model) -> tuple[Any, Any]:
+    """The metrics of whitened rows at the start, and after all that was learned."""
+    how = settings.choice, model.counts, model.cone(settings), model.blend(settings)
+    learned = model.space.readout(*how)
+    start = learned.at_start()
+    return (model.space.readout(*how, (0.0, 0.0)) if start is learned else start), learned
 
 
 def _taught(
@@ -112,7 +110,7 @@ def _taught(
     half = Model(model.labels, rng, Reservoir(1), model.scale, False, model.sparse, whitener=model.whitener)
     half.from_labels = True
     half.know(model.labels)
-    trainer = Trainer(replace(settings, choice=choice), half)
+    trainer = Trainer(replace(settings, choice=choice, space=settings.space.judging()), half)
     mined = settings.mining.mine(settings.mining.rows(X), codes)
     trainer.begin_space(X, mined.triplets)
     for _ in range(N_PASSES):
@@ -144,25 +142,25 @@ def spaced(codes: Array) -> tuple[Array, Array]:
     return chosen, evenly_spaced(np.arange(len(chosen)), MAX_JUDGED)
 
 
-def judged(metrics: Sequence[Any], X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
+def judged(start: Any, learned: Any, X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
     """Scores of some of the rows X, each among all others, (n_points, n_rows).
 
-    metrics : the read-outs at the corners; without the last one if there is no local part. places : what decides the
-    metric of a row, its class unless there are regions. A class that the metric has not met is read as the shared part.
+    places : what decides the metric of a row, its class unless there are regions. A class that the metric has not met
+    is read as the shared part.
     """
-    kinds = metrics[-1].resolve(places)
+    kinds, shared = learned.resolve(places), np.full(X.shape[0], SHARED, np.int32)
     if kinds.ndim == 1:
         kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
-        items = [metric.items(X, kinds) for metric in metrics]
+        items = [start.items(X, shared), learned.items(X, shared)]
+        items.append(learned.items(X, kinds) if learned.locality.is_local else items[-1])
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        values = [each.rough_values(X[part]) for each in items]
-        tables = np.stack(values + values[-1:] * (len(CORNERS) - len(items)))
+        tables = np.stack([each.rough_values(X[part]) for each in items])
         tables[:, np.arange(len(part)), part] = np.inf
-        found.append(scores(tables, codes, codes[part], points, metrics[0].symmetric))
+        found.append(scores(tables, codes, codes[part], points, learned.symmetric))
     return np.concatenate(found, axis=1)
 
 

@@ -41,6 +41,8 @@ SKOPS_TYPES = [
     "paloma._spaces.projected.journal.Journal",
     "paloma._spaces.projected.metric.LowRankMetric",
     "paloma._spaces.projected.projection.Projection",
+    "paloma._spaces.projected.replayed.Replay",
+    "paloma._spaces.projected.replayed.ReplayedMetric",
     "paloma._spaces.projected.space.Projected",
     "paloma._spaces.projected.space.ProjectedSpace",
     "paloma._training.drift.Drift",

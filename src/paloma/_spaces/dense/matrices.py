@@ -220,10 +220,10 @@ class Matrices:
 
     def _form(self, code: int) -> Array | None:
         """L of one class; None if it still is the identity."""
-        return None if self.slot(code) < 0 and self._plain else self.local(code)
+        return None if self.slot(code) < 0 and self.plain else self.local(code)
 
     @cached_property
-    def _plain(self) -> bool:
+    def plain(self) -> bool:
         """Whether the start is the identity."""
         return bool(np.count_nonzero(self.start) == len(self.start) and (self.start.diagonal() == 1.0).all())
 

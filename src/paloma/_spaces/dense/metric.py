@@ -162,6 +162,8 @@ class DenseMetric:
             parts = self.resolve(np.arange(codes.shape[1]))
             each = [products(left @ self.matrix(int(c)), right) for c in parts]
             return (codes * np.stack(each, axis=1)).sum(axis=1)
+        if self._strength == (0.0, 0.0) and self._state.plain:
+            return products(left, right * self._state.start.dtype.type(self._square))
         return products(left, self._mapped(right, self.resolve(codes)))
 
     def _mapped(self, X: Any, codes: Array) -> Array:

@@ -16,8 +16,10 @@ from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
 from ..._core.measure import Measure
 from ..._typing import Array
+from ..._validation import read_only
 from ..dense.matrices import Matrices, PairRows, segments_of
 from .journal import Journal
+from .replayed import Replay
 
 REPLAY_CHUNK = 4096
 EXTEND_ROWS = 256
@@ -218,6 +220,15 @@ class Projection:
                 state.move_local(PairRows(*rows, scratch), segments, locality.mu * steps[part])
         state.symmetrize()
         return state
+
+    def replay(self, basis: Array, measure: Measure, locality: Locality, factor: float, blend: float) -> Replay:
+        """The same of a distance without the matrices of the classes; nothing may be folded."""
+        journal, d = self.journal, basis.shape[1]
+        points = np.asarray(journal.rows @ basis) * self.dtype.type(factor)
+        steps = measure.sign * journal.pairs.averaged(blend)[0]
+        over = journal.over_rows((locality.lam * steps).astype(self.dtype), True)
+        shared = np.eye(d, dtype=self.dtype) - points.T @ (over @ points)
+        return Replay(read_only(points), journal.pairs, steps, locality.mu, (shared + shared.T) / 2)
 
 
 def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:

@@ -27,10 +27,15 @@ from ..dense.space import DenseSpace, scale_of
 from ..device import DeviceSpace, on_device
 from .metric import LowRankMetric
 from .projection import Projection, spanning
+from .replayed import ReplayedMetric
 from .state import SCHEMA, projection_of, projection_state
 
 # More power iterations change nothing but time.
 MAX_POWER_ITER = 100
+# Directions that a metric is recovered in, "auto": at least, per class, at most.
+FEWEST, PER_CLASS, MOST = 256, 3.75, 1024
+# Classes are read out without matrices if these would have so many times as many rows as the journal.
+MANY = 4
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,10 @@ class Projected(Representation):
 
     def start(self, d: int, dtype: Any) -> None:
         return None
+
+    def judging(self) -> "Projected":
+        """Recovered in as many directions as "auto" takes for few classes, or in fewer if they were given."""
+        return self if self.rank != "auto" and int(self.rank) <= FEWEST else replace(self, rank="fewest")
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
         return scale_of(who, choice, X, triplets)
@@ -227,7 +236,9 @@ class ProjectedSpace(Space):
             self.state.fold(*self.axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
 
     def _rank(self, n_classes: int) -> int:
-        return auto_rank(self.state.d, n_classes) if self.kind.rank == "auto" else int(self.kind.rank)
+        automatic = {"auto": n_classes, "fewest": 0}
+        rank = self.kind.rank
+        return auto_rank(self.state.d, automatic[rank]) if isinstance(rank, str) else int(rank)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -236,9 +247,17 @@ class ProjectedSpace(Space):
     ) -> LowRankMetric:
         axes = (choice.measure, choice.locality)
         basis = self.state.basis(*axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
-        state = self.state.recover(basis, *axes, self.factor, blend)
-        inner = DenseMetric(state, choice.locality, cone, 1.0, self.factor, strength)
-        return LowRankMetric(inner, basis, self.factor)
+        replays = cone == "effective" and choice.locality.is_local and self._has_many_classes(basis.shape[1])
+        read, kind = (self.state.replay, ReplayedMetric) if replays else (self.state.recover, DenseMetric)
+        state: Any = read(basis, *axes, self.factor, blend)
+        return LowRankMetric(kind(state, choice.locality, cone, 1.0, self.factor, strength), basis, self.factor)
+
+    def _has_many_classes(self, rank: int) -> bool:
+        """Whether matrices of all classes would cost more than products with the points of the journal."""
+        journal, folded = self.state.journal, self.state.folded
+        if folded is not None or not len(journal) or not self.state.symmetric:
+            return False
+        return len(np.unique(journal.pairs.codes)) * rank >= MANY * journal.rows.shape[0]
 
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         refuse_dense(self.state.d)
@@ -291,5 +310,5 @@ def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
 
 def auto_rank(d: int, n_classes: int) -> int:
     """Dimension of the recovered part: 256 or 3.75 per class, at most 1024; or d if that is hardly more."""
-    rank = int(np.clip(3.75 * n_classes, 256, 1024))
+    rank = int(np.clip(PER_CLASS * n_classes, FEWEST, MOST))
     return d if d <= 1.25 * rank else rank
