@@ -20,6 +20,7 @@ from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse
 from ..._compiled.steps import squared_norm, step_size
 from ..._compiled.stream import distance_stream, similarity_stream, working
 from ..._compiled.sweep import correct, sweep
+from ..._compiled.vectors import is_ragged
 from ..._core.choice import Choice
 from ..._core.cone import exact_tau, project_one
 from ..._core.locality import Locality
@@ -106,13 +107,14 @@ def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
     triplets = stream.triplets[start:stop]
     codes, before = candidate_codes(choice, stream, triplets), state.n_slots
     slots, out = state.allocate(codes), answers(stream, start, stop)
-    fused = distance_stream if choice.measure.is_distance else similarity_stream
+    free, ragged = None if (slots >= 0).all() else True, is_ragged(stream.X.shape[1], stream.X.dtype)
+    fused, case = (distance_stream, ragged) if choice.measure.is_distance else (similarity_stream, free)
     result = fused(
         asked(choice, stream, start, stop),
         Rows(stream.X, stream.X.dtype.type(stream.factor), working(stream.X.shape[1], stream.X.dtype)),
-        Theta(state.shared, state.stack, slots), choice.locality.kernel, None if (slots >= 0).all() else True,
-        choice.step.rule, out, stream.scale,
+        Theta(state.shared, state.stack, slots), choice.locality.kernel, case, choice.step.rule, out, stream.scale,
     )  # fmt: skip
+    state.touch(slots)
     state.drop_untouched(before, codes, out.tau)
     return result
 

@@ -12,7 +12,7 @@ from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
 from ..._compiled.members import signed_rows
-from ..._compiled.scratch import Scratch
+from ..._compiled.scratch import Scratch, on_lines
 from ..._compiled.sweep import scaled_rows
 from ..._core.cone import project
 from ..._rows import row_products
@@ -36,7 +36,8 @@ class Matrices:
     def __init__(self, start: Array, symmetric: bool) -> None:
         self.start = start
         self.symmetric = symmetric
-        self.shared = start.copy()
+        self.shared = on_lines(start.shape, start.dtype)
+        self.shared[...] = start
         self.stack = np.empty((0, *start.shape), start.dtype)
         self.slots = np.empty(0, np.int32)
         self.n_slots = 0
@@ -248,6 +249,12 @@ class Matrices:
         pairs.subtract([(stack[slot], part) for slot, part in moved], weight, self.symmetric)
         self._stale.update(slot for slot, _ in moved)
 
+    def touch(self, slots: Array) -> None:
+        """Say that U and the matrices of these slots have moved in their upper triangles, if they are symmetric."""
+        met = np.zeros(self.n_slots + 1, bool)
+        met[slots], met[-1] = True, True
+        self._stale.update(slot if slot < self.n_slots else -1 for slot in np.flatnonzero(met).tolist())
+
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
         if self.symmetric:
@@ -449,7 +456,7 @@ def _wider(stack: Array, start: Array) -> Array:
 
 
 def _taller(stack: Array, room: int, start: Array) -> Array:
-    out = np.empty((room, *start.shape), start.dtype)
+    out = on_lines((room, *start.shape), start.dtype)
     out[: len(stack)] = stack
     out[len(stack) :] = start
     return out
