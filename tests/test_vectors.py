@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from paloma._compiled.products import row_forms, subtract_rows
 from paloma._compiled.vectors import forms, is_ragged, move
+
+CLOSE = {np.float64: {"rtol": 1e-12, "atol": 1e-12}, np.float32: {"rtol": 1e-4, "atol": 1e-4}}
 
 
 @njit
@@ -29,9 +32,8 @@ def problem(d, dtype):
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 23, 32])
 def test_forms_and_moves(d, dtype):
     stack, a, b = problem(d, dtype)
-    ragged, close = is_ragged(d, dtype), {"rtol": 1e-12 if dtype == np.float64 else 1e-4, "atol": 1e-4}
+    ragged, close = is_ragged(d, dtype), CLOSE[dtype]
     assert (ragged is None) == (d % (32 // np.dtype(dtype).itemsize) == 0)
-    close["atol"] = 1e-12 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(
         compiled_forms(ragged, stack, 2, a, stack, np.int32(1), b), forms(ragged, stack, 2, a, stack, 1, b), **close
     )
@@ -45,6 +47,22 @@ def test_forms_and_moves(d, dtype):
     move(ragged, others, 1, dtype(0.3), a)
     np.testing.assert_allclose(np.triu(shared), np.triu(expected), **close)
     np.testing.assert_allclose(np.triu(moved), np.triu(others), **close)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("d", "n"), [(1, 1), (3, 9), (8, 8), (15, 1), (16, 7), (17, 16), (33, 5), (48, 20), (70, 3)])
+def test_products_with_many_rows(d, n, dtype):
+    matrix, rng = problem(d, dtype)[0][0], np.random.default_rng(n)
+    rows, weight, out = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=n), np.full(n + 1, np.nan)
+    weight[::3] = 0.0
+    row_forms(matrix, rows, out[:n])
+    np.testing.assert_allclose(
+        out[:n], ((rows @ matrix) * rows).sum(axis=1), rtol=CLOSE[dtype]["rtol"], atol=100 * CLOSE[dtype]["atol"]
+    )
+    assert np.isnan(out[n])
+    expected = matrix - (rows.T * weight) @ rows
+    subtract_rows(matrix, rows, weight)
+    np.testing.assert_allclose(np.triu(matrix), np.triu(expected), **CLOSE[dtype])
 
 
 def test_nothing_beyond_the_matrix_is_touched():

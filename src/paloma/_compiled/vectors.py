@@ -1,19 +1,16 @@
 """Forms and moves of small symmetric matrices, written in vector instructions.
 
-The compiler finds vectors in a loop only after it has checked, at run time, that arrays are not near each other in
-memory: for 16 features that takes as long as the sums. Here loops run over tiles, four rows by one vector, wherever the
-arrays are. Only tiles on and above the diagonal are read and moved, those on it as a whole.
+Only tiles on and above the diagonal are read and moved, those on it as a whole.
 """
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.extending import intrinsic, overload
+
+from .tiles import INT, Tiles, held
 
 # Bytes of a vector, and the rows of a tile: a vector has as many numbers, or twice as many.
 WIDTH, ROWS = 32, 4
-_FAST = ("reassoc", "contract", "nsz")
-_INT, _PLACE = ir.IntType(64), ir.IntType(32)
 
 
 def is_ragged(d, dtype):
@@ -42,110 +39,8 @@ def move(ragged, matrix, k, x, a, b=None):
             M += weight * v[: len(M), None] * v[: len(M)]
 
 
-class _Tiles:
-    """Loops over the tiles of matrices of one size, and what is done with them."""
-
-    def __init__(self, builder, number, d, whole):
-        self.builder, self.number, self.d, self.whole = builder, number, d, whole
-        self.size = 8 if isinstance(number, ir.DoubleType) else 4
-        self.width = WIDTH // self.size
-        self.vector = ir.VectorType(number, self.width)
-        self.zero = ir.Constant(self.vector, None)
-        self.full = d if whole else builder.sub(d, builder.srem(d, _INT(self.width)))
-        lanes = ir.Constant(ir.VectorType(_INT, self.width), list(range(self.width)))
-        self.mask = builder.icmp_signed("<", lanes, self.spread(builder.sub(d, self.full), lanes.type))
-
-    def spread(self, x, kind):
-        """A vector of equal numbers."""
-        undefined, places = ir.Constant(kind, ir.Undefined), ir.VectorType(_PLACE, self.width)
-        one = self.builder.insert_element(undefined, x, _PLACE(0))
-        return self.builder.shuffle_vector(one, undefined, ir.Constant(places, None))
-
-    def entries(self, base, places):
-        """The numbers at these places, each as a vector of equal ones."""
-        numbers = [self.builder.load(self.builder.gep(base, [place]), align=self.size) for place in places]
-        return [self.spread(number, self.vector) for number in numbers]
-
-    def load(self, base, place, masked):
-        pointer = self._at(base, place)
-        if not masked:
-            return self.builder.load(pointer, align=self.size)
-        return self._masked("load", self.vector, [pointer, _PLACE(self.size), self.mask, self.zero])
-
-    def store(self, value, base, place, masked):
-        pointer = self._at(base, place)
-        if masked:
-            self._masked("store", ir.VoidType(), [value, pointer, _PLACE(self.size), self.mask])
-        else:
-            self.builder.store(value, pointer, align=self.size)
-
-    def _at(self, base, place):
-        return self.builder.bitcast(self.builder.gep(base, [place]), self.vector.as_pointer())
-
-    def _masked(self, what, result, arguments):
-        kind = f"v{self.width}f{8 * self.size}"
-        return self._call(f"llvm.masked.{what}.{kind}.p0{kind}", result, arguments)
-
-    def _call(self, name, result, arguments):
-        function = ir.FunctionType(result, [argument.type for argument in arguments])
-        called = cgutils.get_or_insert_function(self.builder.module, function, name)
-        return self.builder.call(called, arguments, fastmath=() if isinstance(result, ir.VoidType) else _FAST)
-
-    def sum(self, vectors):
-        """The sum of all numbers."""
-        total, *others = vectors
-        for other in others:
-            total = self.plus(total, other)
-        name = f"llvm.vector.reduce.fadd.v{self.width}f{8 * self.size}"
-        return self._call(name, self.number, [ir.Constant(self.number, 0.0), total])
-
-    def plus(self, x, y):
-        return self.builder.fadd(x, y, _FAST)
-
-    def add_product(self, total, x, y):
-        return self.plus(total, self.builder.fmul(x, y, _FAST))
-
-    def loop(self, start, stop, step, body, carried):
-        """for k in range(start, stop, step): carried = body(k, *carried)."""
-        builder, before = self.builder, self.builder.block
-        head, inside, after = (builder.append_basic_block(name) for name in ("head", "inside", "after"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        k, *values = (builder.phi(value.type) for value in (start, *carried))
-        builder.cbranch(builder.icmp_signed("<", k, stop), inside, after)
-        builder.position_at_end(inside)
-        new = body(k, *values)
-        new = (builder.add(k, _INT(step)), *new)
-        for phi, first, later in zip((k, *values), (start, *carried), new, strict=True):
-            phi.add_incoming(first, before)
-            phi.add_incoming(later, builder.block)
-        builder.branch(head)
-        builder.position_at_end(after)
-        return values
-
-    def over_rows(self, rows, carried):
-        """carried = rows(numbers, begin, *carried) for tiles of rows, given by their numbers and where they begin."""
-
-        def some(n):
-            def body(r, *values):
-                numbers = [self.builder.add(r, _INT(k)) for k in range(n)]
-                return rows(numbers, [self.builder.mul(number, self.d) for number in numbers], *values)
-
-            return body
-
-        carried = self.loop(_INT(0), self.full, ROWS, some(ROWS), carried)
-        return carried if self.whole else self.loop(self.full, self.d, 1, some(1), carried)
-
-    def over_columns(self, tile, start, carried):
-        """carried = tile(s, masked, *carried) for the tiles of columns from `start` on; the last one may be masked."""
-        carried = self.loop(start, self.full, self.width, lambda s, *values: tile(s, False, *values), carried)
-        if self.whole:
-            return carried
-        return self.loop(self.full, self.d, self.width, lambda s, *values: tile(s, True, *values), carried)
-
-    def diagonal(self, r):
-        """Where the tile on the diagonal begins in row r."""
-        return self.builder.sub(r, self.builder.srem(r, _INT(self.width)))
+class _Forms(Tiles):
+    """What is done with single vectors."""
 
     def forms(self, sides):
         """v^T M v of pairs (M, v): rows of M times v lane by lane, and one sum over lanes at the end."""
@@ -162,7 +57,7 @@ class _Tiles:
             else:  # what is above the diagonal counts twice
                 start = self.diagonal(numbers[0])
                 once = tile(start, False, *zeros)
-                after = self.builder.add(start, _INT(self.width))
+                after = self.builder.add(start, INT(self.width))
                 sums = self.over_columns(tile, after, zeros)
                 sums = [self.plus(self.plus(x, x), y) for x, y in zip(sums, once, strict=True)]
             factors = [x for _, v in sides for x in self.entries(v, numbers)]
@@ -172,7 +67,7 @@ class _Tiles:
                 new[side * ROWS + row] = self.add_product(totals[side * ROWS + row], x, y)
             return new
 
-        totals = self.over_rows(rows, [self.zero] * (len(sides) * ROWS))
+        totals = self.over_rows(rows, ROWS, [self.zero] * (len(sides) * ROWS))
         return [self.sum(totals[ROWS * k : ROWS * (k + 1)]) for k in range(len(sides))]
 
     def move(self, matrix, terms):
@@ -181,7 +76,7 @@ class _Tiles:
         def rows(numbers, begin):
             scales = [self.spread(x, self.vector) for x, _ in terms]
             factors = [
-                [self.builder.fmul(scale, x, _FAST) for x in self.entries(v, numbers)]
+                [self.times(scale, x) for x in self.entries(v, numbers)]
                 for scale, (_, v) in zip(scales, terms, strict=True)
             ]
 
@@ -199,21 +94,20 @@ class _Tiles:
                 return tile(self.full, True)
             return self.over_columns(tile, self.diagonal(numbers[0]), [])
 
-        self.over_rows(rows, [])
+        self.over_rows(rows, ROWS, [])
 
 
 def _tiles(context, builder, ragged, arrays):
     """The data of arrays, given as (kind, value, number in a stack or None), and loops over their tiles."""
-    from numba.np.arrayobj import make_array  # loads slowly, and wide rows never need it
-
-    held = [make_array(kind)(context, builder, value) for kind, value, _ in arrays]
-    d, data = cgutils.unpack_tuple(builder, held[0].shape, arrays[0][0].ndim)[-1], [array.data for array in held]
+    kinds = [kind for kind, _, _ in arrays]
+    data, shapes = held(context, builder, kinds, [value for _, value, _ in arrays])
+    d = shapes[0][-1]
     for n, (kind, _, k) in enumerate(arrays):
         if kind.ndim == 3:
-            place = builder.sext(k, _INT) if k.type.width < 64 else k
+            place = builder.sext(k, INT) if k.type.width < 64 else k
             data[n] = builder.gep(data[n], [builder.mul(place, builder.mul(d, d))])
-    whole = isinstance(ragged, types.NoneType)
-    return data, _Tiles(builder, context.get_data_type(arrays[0][0].dtype), d, whole)
+    number = context.get_data_type(kinds[0].dtype)
+    return data, _Forms(builder, number, d, WIDTH, isinstance(ragged, types.NoneType))
 
 
 @intrinsic

@@ -12,6 +12,7 @@ from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
 from ..._compiled.members import signed_rows
+from ..._compiled.products import row_forms, subtract_rows
 from ..._compiled.scratch import Scratch, on_lines
 from ..._compiled.sweep import scaled_rows
 from ..._core.cone import project
@@ -24,6 +25,8 @@ Parts = list[tuple[Array, slice]]
 Forms = list[tuple[Array | None, slice]]
 # From this many features on, OpenBLAS's symmetric rank-k product may crash if it has several threads.
 WIDE, PANEL = 8192, 256
+# With fewer features matrices fit into caches, and products of our own beat those of BLAS on one thread (measured).
+NARROW = 512
 
 
 class Matrices:
@@ -373,6 +376,8 @@ class PairRows:
                 into = product[part.start - first : part.stop - first]
                 np.copyto(into, self.left[part]) if matrix is None else np.matmul(self.left[part], matrix, out=into)
             return row_products(product, self.right[first:last])
+        if left.shape[1] < NARROW:
+            return self._narrow_forms(parts)
         np.copyto(product, left)
         trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
         diagonals = np.ones((len(parts), left.shape[1]), left.dtype)
@@ -381,6 +386,16 @@ class PairRows:
                 diagonal[:] = matrix.diagonal()
                 trmm(1.0, matrix.T, product[part.start - first : part.stop - first].T, lower=1, overwrite_b=1)
         return quadratic_rows(product, left, diagonals, np.array([part.stop - first for _, part in parts]))
+
+    def _narrow_forms(self, parts: Forms) -> Array:
+        """The same of matrices that fit into caches."""
+        out = np.empty(parts[-1][1].stop)
+        for matrix, part in parts:
+            if matrix is None:
+                out[part] = row_products(self.left[part], self.left[part])
+            else:
+                row_forms(matrix, self.left[part], out[part])
+        return out[parts[0][1].start :]
 
     def subtract(self, parts: Parts, weight: Array, symmetric: bool) -> None:
         """Pairs of weight 0 cost nothing."""
@@ -394,6 +409,10 @@ class PairRows:
             edges = np.searchsorted(rows, [edge for _, part in parts for edge in (part.start, part.stop)]).tolist()
             for (matrix, _), a, b in zip(parts, edges[::2], edges[1::2], strict=True):
                 gemm(-1.0, other[a:b].T, scaled[a:b].T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
+            return
+        if left.shape[1] < NARROW:
+            for matrix, part in parts:
+                subtract_rows(matrix, left[part], weight[part])
             return
         scaled = self.scratch.take("product", left.shape, left.dtype)
         bounds = np.array([(part.start, part.stop) for _, part in parts], np.int64).reshape(-1, 2)
