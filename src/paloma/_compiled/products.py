@@ -17,6 +17,17 @@ from .tiles import INT, Tiles, held
 WIDTH, ROWS = 64, 8
 
 
+def forms_of_parts(parts, rows):
+    """v^T M v of the rows of parts (matrix, slice), one after another; None is the identity."""
+    out = np.empty(parts[-1][1].stop)
+    for matrix, part in parts:
+        if matrix is None:
+            out[part] = np.einsum("rs,rs->r", rows[part], rows[part])
+        else:
+            row_forms(matrix, rows[part], out[part])
+    return out[parts[0][1].start :]
+
+
 @compiled
 def row_forms(matrix, rows, out):
     """v^T M v of each row v."""

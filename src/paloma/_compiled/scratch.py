@@ -6,9 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-# Bytes that memory comes in.
-LINE = 64
-
 
 class Scratch:
     """Named buffers that grow to the largest shape asked for; contents are never kept."""
@@ -23,11 +20,3 @@ class Scratch:
         if flat is None or flat.size < size or flat.dtype != dtype:
             flat = self._flat[name] = np.empty(size, dtype)
         return flat[:size].reshape(shape)
-
-
-def on_lines(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-    """An empty array that begins where a line of memory does: a vector on two lines takes twice as long."""
-    size = prod(shape) * np.dtype(dtype).itemsize
-    flat = np.empty(size + LINE, np.uint8)
-    begin = -flat.ctypes.data % LINE
-    return flat[begin : begin + size].view(dtype).reshape(shape)

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
+from ..._compiled.lines import on_lines
 from ..._compiled.members import signed_rows
-from ..._compiled.products import row_forms, subtract_rows
-from ..._compiled.scratch import Scratch, on_lines
+from ..._compiled.products import forms_of_parts, subtract_rows
+from ..._compiled.scratch import Scratch
 from ..._compiled.sweep import scaled_rows
 from ..._core.cone import project
 from ..._rows import row_products
@@ -254,9 +255,7 @@ class Matrices:
 
     def touch(self, slots: Array) -> None:
         """Say that U and the matrices of these slots have moved in their upper triangles, if they are symmetric."""
-        met = np.zeros(self.n_slots + 1, bool)
-        met[slots], met[-1] = True, True
-        self._stale.update(slot if slot < self.n_slots else -1 for slot in np.flatnonzero(met).tolist())
+        self._stale.update((-1, *(np.flatnonzero(np.bincount(slots.ravel() + 1)) - 1).tolist()))
 
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
@@ -377,7 +376,7 @@ class PairRows:
                 np.copyto(into, self.left[part]) if matrix is None else np.matmul(self.left[part], matrix, out=into)
             return row_products(product, self.right[first:last])
         if left.shape[1] < NARROW:
-            return self._narrow_forms(parts)
+            return forms_of_parts(parts, self.left)
         np.copyto(product, left)
         trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
         diagonals = np.ones((len(parts), left.shape[1]), left.dtype)
@@ -386,16 +385,6 @@ class PairRows:
                 diagonal[:] = matrix.diagonal()
                 trmm(1.0, matrix.T, product[part.start - first : part.stop - first].T, lower=1, overwrite_b=1)
         return quadratic_rows(product, left, diagonals, np.array([part.stop - first for _, part in parts]))
-
-    def _narrow_forms(self, parts: Forms) -> Array:
-        """The same of matrices that fit into caches."""
-        out = np.empty(parts[-1][1].stop)
-        for matrix, part in parts:
-            if matrix is None:
-                out[part] = row_products(self.left[part], self.left[part])
-            else:
-                row_forms(matrix, self.left[part], out[part])
-        return out[parts[0][1].start :]
 
     def subtract(self, parts: Parts, weight: Array, symmetric: bool) -> None:
         """Pairs of weight 0 cost nothing."""
