@@ -25,6 +25,7 @@ def blocks(monkeypatch):
     calls, block = [], points_module.points_block
     monkeypatch.setattr(points_module.Points, "between", property(lambda _: 150))
     monkeypatch.setattr(blocks_module, "OF_CLASS", 40)
+    monkeypatch.setattr(blocks_module, "FUSED_DISTANCES", {8: 1, 4: 1})
 
     def counted(*args, **options):
         calls.append(options["points"])

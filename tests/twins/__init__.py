@@ -48,6 +48,8 @@
 | pairs.inner | neighbors.local_values | test_neighbors |
 | pairs.paired | kernel.value; projected.run_projected | test_axes, test_kernel; test_twins |
 | pairs.pair_distances | mining.squared_distances; projected.run_projected | test_triplets; test_twins |
+| products.row_forms | stacked.run | test_axes (blocks of distances), test_vectors |
+| products.subtract_rows | stacked.gradient | test_axes (blocks of distances), test_vectors |
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
 | dense.quadratic_forms | neighbors.local_neighbors | test_readout (one query) |
 | dense.pair_forms | neighbors.local_neighbors | test_projected (many classes) |

@@ -4,9 +4,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
-# Bytes that memory comes in.
-LINE = 64
-
 
 def prefetch(matrix, i, j):
     """Have the caches fetch what is near matrix[i, j], without waiting for it."""

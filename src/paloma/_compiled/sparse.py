@@ -8,7 +8,8 @@ have that feature, and what steps do to later triplets of the block comes from l
 import numpy as np
 
 from .jit import compiled, inlined
-from .prefetch import LINE, prefetch
+from .lines import LINE
+from .prefetch import prefetch
 from .steps import squared_norm, take
 
 

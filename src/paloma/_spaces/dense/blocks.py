@@ -20,6 +20,7 @@ from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse
 from ..._compiled.steps import squared_norm, step_size
 from ..._compiled.stream import distance_stream, similarity_stream, working
 from ..._compiled.sweep import correct, sweep
+from ..._compiled.vectors import is_ragged
 from ..._core.choice import Choice
 from ..._core.cone import exact_tau, project_one
 from ..._core.locality import Locality
@@ -37,12 +38,15 @@ from ..._rows import row_products
 from ..._threads import in_threads
 from ..._typing import Array
 from .decay import forgetting, horizon
-from .matrices import Matrices, PairRows, class_grams, gram, segments_of
+from .matrices import NARROW, Matrices, PairRows, class_grams, gram, segments_of
 from .points import OF_CLASS, points_block, points_of
 
 # Up to this dimension (by item size) the fused per-triplet loop beats blocks if a triplet brings half a new pair;
-# the bound grows with that number (measured).
+# the bound grows with that number (measured). The second one is for distances.
 STREAM_DIMENSION = {8: 52, 4: 65}
+FUSED_DISTANCES = {8: 50, 4: 55}
+# Pairs after which U is brought up to date by products of our own.
+NARROW_INNER = 128
 # Matrices of at most so many bytes stay in caches.
 CACHE = 1 << 24
 # The pairs of a block, of very many classes, may be so many numbers.
@@ -79,8 +83,7 @@ def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tupl
         return partial(_exact_block, inner=int(block), scratch=Scratch()), 4 * int(block)
     head = stream.triplets[: STREAM_CHUNK // 64]
     pairs = np.unique(head[:, :1] * len(stream.X) + head[:, 1:]).size / len(head)
-    d = stream.X.shape[1]
-    if d <= STREAM_DIMENSION[stream.X.dtype.itemsize] * (2.0 * pairs) ** 0.75:
+    if _is_fused(choice, stream.X, pairs):
         return partial(_stream_block), STREAM_CHUNK
     classes = len(np.unique(candidate_codes(choice, stream, head)))
     points = None if choice.psd.every else points_of(choice, stream, pairs, classes)
@@ -88,8 +91,20 @@ def _way(choice: Choice, stream: Stream, block: int | str) -> tuple[partial[tupl
         inner = int(points.between / pairs)
         size = max(inner, int(OF_CLASS * classes / pairs))
         return partial(points_block, points=points, inner=inner, scratch=Scratch()), size
+    d = stream.X.shape[1]
     inner, outer = auto_blocks(d, classes)
+    if choice.measure.is_distance and d < NARROW:
+        inner = NARROW_INNER
     return partial(_exact_block, inner=max(1, int(inner / pairs)), scratch=Scratch()), int(outer / pairs)
+
+
+def _is_fused(choice: Choice, X: Array, pairs: float) -> bool:
+    """Whether the fused loop beats blocks if a triplet brings so many new pairs."""
+    d, size = X.shape[1], X.dtype.itemsize
+    if not choice.measure.is_distance:
+        return d <= STREAM_DIMENSION[size] * (2.0 * pairs) ** 0.75
+    bound = FUSED_DISTANCES[size] * (2.0 * pairs) ** 0.9 * (1.0 if choice.locality.is_local else 1.6)
+    return bool(d <= bound * (0.75 if is_ragged(d, X.dtype) else 1.0))
 
 
 def auto_blocks(d: int, n_classes: int) -> tuple[int, int]:
@@ -106,13 +121,14 @@ def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
     triplets = stream.triplets[start:stop]
     codes, before = candidate_codes(choice, stream, triplets), state.n_slots
     slots, out = state.allocate(codes), answers(stream, start, stop)
-    fused = distance_stream if choice.measure.is_distance else similarity_stream
+    free, ragged = None if (slots >= 0).all() else True, is_ragged(stream.X.shape[1], stream.X.dtype)
+    fused, case = (distance_stream, ragged) if choice.measure.is_distance else (similarity_stream, free)
     result = fused(
         asked(choice, stream, start, stop),
         Rows(stream.X, stream.X.dtype.type(stream.factor), working(stream.X.shape[1], stream.X.dtype)),
-        Theta(state.shared, state.stack, slots), choice.locality.kernel, None if (slots >= 0).all() else True,
-        choice.step.rule, out, stream.scale,
+        Theta(state.shared, state.stack, slots), choice.locality.kernel, case, choice.step.rule, out, stream.scale,
     )  # fmt: skip
+    state.touch(slots)
     state.drop_untouched(before, codes, out.tau)
     return result
 

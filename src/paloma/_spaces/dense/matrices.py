@@ -11,8 +11,10 @@ import numpy as np
 from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
+from ..._compiled.lines import on_lines
 from ..._compiled.members import signed_rows
 from ..._compiled.pairs import scaled_rows
+from ..._compiled.products import row_forms, subtract_rows
 from ..._compiled.scratch import Scratch
 from ..._core.cone import project
 from ..._rows import row_products
@@ -24,6 +26,8 @@ Parts = list[tuple[Array, slice]]
 Forms = list[tuple[Array | None, slice]]
 # From this many features on, OpenBLAS's symmetric rank-k product may crash if it has several threads.
 WIDE, PANEL = 8192, 256
+# With fewer features matrices fit into caches, and products of our own beat those of BLAS on one thread (measured).
+NARROW = 512
 
 
 class Matrices:
@@ -36,7 +40,8 @@ class Matrices:
     def __init__(self, start: Array, symmetric: bool) -> None:
         self.start = start
         self.symmetric = symmetric
-        self.shared = start.copy()
+        self.shared = on_lines(start.shape, start.dtype)
+        self.shared[...] = start
         self.stack = np.empty((0, *start.shape), start.dtype)
         self.slots = np.empty(0, np.int32)
         self.n_slots = 0
@@ -248,6 +253,10 @@ class Matrices:
         pairs.subtract([(stack[slot], part) for slot, part in moved], weight, self.symmetric)
         self._stale.update(slot for slot, _ in moved)
 
+    def touch(self, slots: Array) -> None:
+        """Say that U and the matrices of these slots have moved in their upper triangles, if they are symmetric."""
+        self._stale.update((-1, *(np.flatnonzero(np.bincount(slots.ravel() + 1)) - 1).tolist()))
+
     def symmetrize(self) -> None:
         """Make the matrices that learning touched, and their averages, whole again."""
         if self.symmetric:
@@ -366,6 +375,8 @@ class PairRows:
                 into = product[part.start - first : part.stop - first]
                 np.copyto(into, self.left[part]) if matrix is None else np.matmul(self.left[part], matrix, out=into)
             return row_products(product, self.right[first:last])
+        if left.shape[1] < NARROW:
+            return _narrow_forms(parts, left, first)
         np.copyto(product, left)
         trmm = blas.strmm if product.dtype == np.float32 else blas.dtrmm
         diagonals = np.ones((len(parts), left.shape[1]), left.dtype)
@@ -388,6 +399,10 @@ class PairRows:
             for (matrix, _), a, b in zip(parts, edges[::2], edges[1::2], strict=True):
                 gemm(-1.0, other[a:b].T, scaled[a:b].T, beta=1.0, c=matrix.T, trans_b=1, overwrite_c=1)
             return
+        if left.shape[1] < NARROW:
+            for matrix, part in parts:
+                subtract_rows(matrix, left[part], weight[part])
+            return
         scaled = self.scratch.take("product", left.shape, left.dtype)
         bounds = np.array([(part.start, part.stop) for _, part in parts], np.int64).reshape(-1, 2)
         edges = signed_rows(left, weight, bounds, scaled).tolist()
@@ -398,6 +413,18 @@ class PairRows:
                 syrk(sign, scaled[a:b].T, beta=1.0, c=matrix.T, lower=1, overwrite_c=1)
             elif a < b:
                 add_upper(matrix, scaled[a:b], scaled[a:b], sign)
+
+
+def _narrow_forms(parts: Forms, rows: Array, first: int) -> Array:
+    """v^T A v of rows, the pairs from number `first` on."""
+    out = np.empty(len(rows))
+    for matrix, part in parts:
+        own = slice(part.start - first, part.stop - first)
+        if matrix is None:
+            out[own] = row_products(rows[own], rows[own])
+        else:
+            row_forms(matrix, rows[own], out[own])
+    return out
 
 
 def segments_of(codes: Array) -> Segments:
@@ -449,7 +476,7 @@ def _wider(stack: Array, start: Array) -> Array:
 
 
 def _taller(stack: Array, room: int, start: Array) -> Array:
-    out = np.empty((room, *start.shape), start.dtype)
+    out = on_lines((room, *start.shape), start.dtype)
     out[: len(stack)] = stack
     out[len(stack) :] = start
     return out

@@ -22,10 +22,12 @@ from ..._core.loop import Averages
 from ..._core.stream import Stream, answers, asked, candidate_codes
 from ..._rows import identity_values, squared_norms
 from ..._typing import Array
-from .matrices import Forms, Matrices, PairRows, Parts, add_upper, gram, segments_of
+from .matrices import NARROW, Forms, Matrices, PairRows, Parts, add_upper, gram, segments_of
 
 # Blocks by points pay for so many points in units of features, if a triplet brings one new pair (measured).
 MOST = 8
+# The same where pairs have products of our own.
+MOST_NARROW = 2
 # A Gram matrix of so many numbers is never too large; nor is one no larger than the matrices that are learned.
 SMALL = 1 << 24
 # Pairs of a class after which its matrix is brought up to date.
@@ -53,7 +55,8 @@ class Points:
 def points_of(choice: Choice, stream: Stream, pairs: float, n_classes: int) -> Points | None:
     """The points of a stream, if blocks by points pay for so many new pairs of each triplet; kept with the stream."""
     n, d = stream.X.shape
-    if n * pairs > MOST * d or pairs * len(stream.triplets) < 2 * n or n * n > max(SMALL, (n_classes + 1) * d * d):
+    most = MOST_NARROW if choice.measure.is_distance and d < NARROW else MOST
+    if n * pairs > most * d or pairs * len(stream.triplets) < 2 * n or n * n > max(SMALL, (n_classes + 1) * d * d):
         return None
     if stream.points is None:
         center = stream.X.mean(axis=0) if choice.measure.is_distance else np.zeros(d, stream.X.dtype)

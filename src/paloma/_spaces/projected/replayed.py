@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from ..._compiled.dense import mirror_upper, pair_forms
+from ..._compiled.pairs import differences
 from ..._compiled.scratch import Scratch
-from ..._compiled.sweep import differences
 from ..._core.cone import smaller_side
 from ..._rows import row_products
 from ..._threads import sharing
