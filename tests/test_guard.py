@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits, load_wine
 
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
+from paloma._spaces.dense.space import Dense
 from paloma._training.guard import GLOBAL, LOCAL, MAX_CANDIDATES, MAX_JUDGED, Guard, scores, spaced, strength
 from paloma.preprocessing import UnitRows
 from twins.neighbors import mixed_shares
@@ -225,3 +226,18 @@ def test_a_stream_does_not_fall_below_its_start(kind):
     first = MetricKNeighborsClassifier(start).fit(rows[train], y[train]).score(rows[test], y[test])
     assert min(found) > first - 0.01
     assert found[-1] > first - 0.003
+
+
+@pytest.mark.parametrize("name", ["LODML", "LOSL", "ODML", "OASIS"])
+def test_fewer_rows_than_features_are_judged_in_their_span(name, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 4
+    rows = rng.normal(size=(60, 90)) + 2.0 * rng.normal(size=(4, 90))[y] * (np.arange(90) < 9)
+    turned = Dense().turned(rows)
+    assert turned.shape == (60, 60)
+    np.testing.assert_allclose(turned @ turned.T, rows @ rows.T, atol=1e-10)
+    found = getattr(paloma, name)(random_state=0).fit(rows, y)
+    monkeypatch.setattr(Dense, "turned", lambda self, X: X)
+    expected = getattr(paloma, name)(random_state=0).fit(rows, y)
+    assert found.strength_ == pytest.approx(expected.strength_, abs=1e-12)
+    np.testing.assert_allclose(found.metric_matrix(1), expected.metric_matrix(1), atol=1e-10)

@@ -345,6 +345,10 @@ class Representation(ABC):
         """The same for what the guard teaches only to judge it: good enough for that, and cheaper if it can be."""
         return self
 
+    def turned(self, X: Rows) -> Rows:
+        """X in fewer coordinates with the same inner products, if what is learned does not depend on coordinates."""
+        return X
+
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
         """Refuse rows so large that a step would overflow."""
         check_magnitude(who, X, factor)

@@ -63,7 +63,7 @@ class Guard:
             return
         (chosen, part, turns), n_rows = parts, int((codes >= 0).sum())
         X, codes = X[chosen], codes[chosen]
-        inside, places = whitened(X, model.whitener), model.places(X, codes)
+        inside, places = settings.space.turned(whitened(X, model.whitener)), model.places(X, codes)
         points, found = _points(settings), []
         for number in range(turns):
             taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)

@@ -57,7 +57,7 @@ class Trainer:
         if first is None and len(labels) < 2:
             raise ValueError(
                 f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
-                f"{'' if len(labels) == 1 else 'es'}."
+                f"{'' if len(labels) == 1 else 'es'}. Without labels, pass triplets, or use paloma.feedback."
             )
         codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
         rng = settings.generator()

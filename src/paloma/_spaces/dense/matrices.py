@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,6 +19,7 @@ from ..._compiled.products import row_forms, subtract_rows
 from ..._compiled.scratch import Scratch
 from ..._core.cone import project
 from ..._rows import row_products
+from ..._threads import sharing
 from ..._typing import Array
 
 Segments = list[tuple[int, slice]]
@@ -220,7 +222,8 @@ class Matrices:
         out = np.zeros(len(pairs))
         parts = [(self._form(code), part) for code, part in segments if code >= 0]
         if parts:
-            out[parts[0][1].start : parts[-1][1].stop] = pairs.forms(parts, self.symmetric)
+            with self._sharing(pairs, len(parts)):
+                out[parts[0][1].start : parts[-1][1].stop] = pairs.forms(parts, self.symmetric)
         return out
 
     def _form(self, code: int) -> Array | None:
@@ -250,8 +253,13 @@ class Matrices:
         return [(slot, part) for slot, (_, part) in zip(slots, moved, strict=True)]
 
     def _move(self, stack: Array, moved: Segments, pairs: "AnyPairs", weight: Array) -> None:
-        pairs.subtract([(stack[slot], part) for slot, part in moved], weight, self.symmetric)
+        with self._sharing(pairs, len(moved)):
+            pairs.subtract([(stack[slot], part) for slot, part in moved], weight, self.symmetric)
         self._stale.update(slot for slot, _ in moved)
+
+    def _sharing(self, pairs: "AnyPairs", n_classes: int) -> AbstractContextManager[None]:
+        """Products of one class have the pairs of one class."""
+        return sharing(len(pairs) // max(1, n_classes), *self.start.shape)
 
     def touch(self, slots: Array) -> None:
         """Say that U and the matrices of these slots have moved in their upper triangles, if they are symmetric."""

@@ -6,8 +6,11 @@ with the points. That pays if a block has several pairs for each point, and bloc
 matrix of all points tells how pairs know each other (theory 10).
 """
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
@@ -21,6 +24,7 @@ from ..._core.choice import Choice
 from ..._core.loop import Averages
 from ..._core.stream import Stream, answers, asked, candidate_codes
 from ..._rows import identity_values, squared_norms
+from ..._threads import sharing
 from ..._typing import Array
 from .matrices import NARROW, Forms, Matrices, PairRows, Parts, add_upper, gram, segments_of
 
@@ -85,12 +89,19 @@ class PointPairs:
         return replace(self, anchors=self.anchors[rows], candidates=self.candidates[rows])
 
     def forms(self, parts: Forms, symmetric: bool) -> Array:
-        return np.concatenate([self.taken(part)._values(matrix, symmetric) for matrix, part in parts])
+        with self._sharing(parts):
+            return np.concatenate([self.taken(part)._values(matrix, symmetric) for matrix, part in parts])
 
     def subtract(self, parts: Parts, weight: Array, symmetric: bool) -> None:
-        for matrix, part in parts:
-            moved = part.start + np.flatnonzero(weight[part])
-            self.taken(moved)._move(matrix, weight[moved], symmetric)
+        with self._sharing(parts):
+            for matrix, part in parts:
+                moved = part.start + np.flatnonzero(weight[part])
+                self.taken(moved)._move(matrix, weight[moved], symmetric)
+
+    def _sharing(self, parts: Sequence[Any]) -> AbstractContextManager[None]:
+        """A part has at most as many points as its share of all of them, or as it has pairs."""
+        n, d = self.stream.X.shape
+        return sharing(min(len(self), n) // max(1, len(parts)), d, d)
 
     def _values(self, matrix: Array | None, symmetric: bool) -> Array:
         X, factor = self.stream.X, self.stream.factor

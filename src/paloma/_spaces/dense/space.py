@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ... import _validation as check
@@ -136,6 +137,12 @@ class Dense(Representation):
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         return scale_of(who, choice, X, triplets)
+
+    def turned(self, X: Rows) -> Rows:
+        """From the identity, learning stays in the span of the rows."""
+        if self.device is not None or sp.issparse(X) or not isinstance(self.init, str) or len(X) >= X.shape[1]:
+            return X
+        return check.read_only(np.ascontiguousarray(np.linalg.qr(X.T.astype(np.float64))[1].T, X.dtype))
 
     def begin(self, choice: Choice, at: Beginning) -> DenseSpace:
         return begin(self.init, choice, at, blocks.plan)
