@@ -67,6 +67,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --follow-imports=silent tests/helpers/typed.py
 	$(BIN)/lint-imports
 
 format: $(STAMP)

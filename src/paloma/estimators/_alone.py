@@ -3,10 +3,9 @@
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def lock_of(learner: Any) -> Any:
@@ -14,12 +13,12 @@ def lock_of(learner: Any) -> Any:
     return vars(learner).setdefault("_lock", threading.RLock())
 
 
-def alone(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def alone(method: Method) -> Method:
     """Make a method wait for the one that another thread has begun."""
 
     @wraps(method)
-    def locked(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
         with lock_of(self):
             return method(self, *args, **kwargs)
 
-    return locked
+    return cast(Method, locked)

@@ -6,7 +6,7 @@ What was learned is NumPy inside. Under scikit-learn's `array_api_dispatch` it i
 from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn import get_config
@@ -14,14 +14,13 @@ from sklearn import get_config
 from .. import _validation as check
 from .._device import alike, array_of, is_foreign, is_tensor, like, sample_of
 
-P = ParamSpec("P")
-R = TypeVar("R")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Methods whose rows must be of the kind that was fitted on, under `array_api_dispatch`: scikit-learn's own.
 ASKING = frozenset({"transform", "predict", "predict_proba"})
 
 
-def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
+def following(method: Method) -> Method:
     """Give a method NumPy arrays for those of other libraries, and its caller the latter for the former.
 
     What is given no rows, such as an attribute, follows the rows of `fit`. A learner, which has a device, goes where
@@ -30,12 +29,11 @@ def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
     begins, asks = method.__name__ == "fit", method.__name__ in ASKING
 
     @wraps(method)
-    def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         given: list[Any] = [value for value in (*args, *kwargs.values()) if is_foreign(value)]
         own = vars(self)
         if not given and "_home" not in own and not (begins and own.get("_followed")):
             return method(self, *args, **kwargs)
-        plain: Callable[..., R] = method
         who, home, before = check.name_of(self), own.get("_home"), own.get("_followed")
         first: Any = kwargs.get("X", args[0] if args else None)
         lead = first if _is_rows(first) else given[0] if given else home
@@ -49,7 +47,7 @@ def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
             if begins or not hasattr(self, "_model"):
                 settle(self, lead)
         try:
-            answer = plain(self, *arrays, **named)
+            answer = method(self, *arrays, **named)
         except BaseException:
             if has_device:
                 self._followed = before
@@ -57,7 +55,7 @@ def following(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[
             raise
         return like(answer, lead) if is_foreign(lead) else answer
 
-    return call
+    return cast(Method, call)
 
 
 def as_arrays(who: str, *values: Any) -> tuple[Any, ...]:
