@@ -1,4 +1,4 @@
-"""What a type checker knows of the public surface: `make lint` checks this file under `mypy --strict`; it never runs."""
+"""What a type checker knows of the public surface: `make lint` checks this under `mypy --strict`; it never runs."""
 
 from typing import Any, assert_type
 
