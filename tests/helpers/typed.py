@@ -24,7 +24,7 @@ def user() -> None:
     assert_type(model.predict_proba(X[:3]), NDArray[Any])
     index = MetricIndex(learner)
     index.add(X, y)
-    distances, ids = index.search(X[:2], 3)
+    _, ids = index.search(X[:2], 3)
     assert_type(ids, NDArray[Any])
     search = FeedbackSearch(X)
     search.undo(search.mark(0, relevant=[1], irrelevant=[2]))
