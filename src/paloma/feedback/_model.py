@@ -31,7 +31,7 @@ from ._rows import Rows, row_differences
 from ._start import root_of
 from ._statement import Lesson, Statement, lesson_of
 
-RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 40, 80, 160, 320, 640, 1280))
+RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 160, 320, 640, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
 PAGE, LONG_PAGE = 32, 128
 # The last statements, so many, are learned anew if others are believed than before, however long the log is.
