@@ -119,9 +119,9 @@ class ReplayedMetric(DenseMetric):
 
     def _mapped(self, X: Any, codes: Array) -> Array:
         """M_c x of each row under the metric of its resolved code."""
-        mapped = np.empty(X.shape, X.dtype)
-        with sharing(X.shape[0], *self._state.start.shape):
-            for code, rows in groups(codes):
+        mapped, members = np.empty(X.shape, X.dtype), groups(codes)
+        with sharing(max((len(rows) for _, rows in members), default=0), *self._state.start.shape):
+            for code, rows in members:
                 mapped[rows] = X[rows] @ self.matrix(code) if code < 0 else self._image(X[rows], code)
         return mapped
 
