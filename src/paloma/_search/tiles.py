@@ -26,7 +26,7 @@ MANY_TILES = 200
 # Candidates beyond k that are looked at directly; more of them only for queries where rounding could matter.
 SPARE = (4, 64, 512)
 # Numbers that forming values directly may gather at a time, for the rows of both sides.
-GATHERED = 1 << 25
+GATHERED = 1 << 23
 
 
 @dataclass

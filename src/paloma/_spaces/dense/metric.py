@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from ..._compiled.dense import quadratic_forms
+from ..._compiled.products import row_forms
 from ..._core.cone import project, project_each, share_below
 from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import in_blocks, products
@@ -22,7 +23,7 @@ from ..._search.items import LocalItems
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..._validation import read_only
-from .matrices import Matrices
+from .matrices import NARROW, Matrices
 
 # Above this many entries a dense matrix is not built.
 DENSE_LIMIT = 10_000 * 10_000
@@ -164,7 +165,27 @@ class DenseMetric:
             return (codes * np.stack(each, axis=1)).sum(axis=1)
         if self._strength == (0.0, 0.0) and self._state.plain:
             return products(left, right * self._state.start.dtype.type(self._square))
-        return products(left, self._mapped(right, self.resolve(codes)))
+        codes = self.resolve(codes)
+        if left is not right or not self._narrow:
+            return products(left, self._mapped(right, codes))
+        members, out = groups(codes), np.empty(len(codes))
+        self._prepare(code for code, _ in members)
+        for code, rows in members:
+            out[rows] = self._forms(left[rows], code)
+        return out
+
+    @cached_property
+    def _narrow(self) -> bool:
+        """Whether forms come by products of our own."""
+        return self.symmetric and SMALL < len(self._state.start) < NARROW
+
+    def _forms(self, rows: Array, code: int) -> Array:
+        """v^T M v of some rows, a copy of their own, under the metric of a resolved code."""
+        if not self._narrow:
+            return products(rows @ self.matrix(code), rows)
+        out = np.empty(len(rows))
+        row_forms(self.matrix(code), rows, out)
+        return out
 
     def _mapped(self, X: Any, codes: Array) -> Array:
         """M_c x of each row under the metric of its resolved code."""
@@ -325,8 +346,7 @@ class DenseMetric:
         for k, code in enumerate(codes.tolist()):
             rows = np.flatnonzero(wanted[:, k])
             if len(rows):
-                part = Q[rows]
-                out[rows, k] = products(part @ self.matrix(code), part)
+                out[rows, k] = self._forms(Q[rows], code)
         return out
 
 
