@@ -15,6 +15,7 @@ from scipy.linalg import qr
 from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
 from ..._core.measure import Measure
+from ..._threads import sharing
 from ..._typing import Array
 from ..._validation import read_only
 from ..dense.matrices import Matrices, PairRows, segments_of
@@ -253,7 +254,8 @@ def random_projection(d: int, m: int, kind: str, seed: int) -> Any:
 
 def _orthonormal(columns: Array, dtype: Any) -> Array:
     """Orthonormal basis of the span of columns; directions at rounding level are dropped."""
-    q, r, _ = qr(columns, mode="economic", pivoting=True, check_finite=False)
+    with sharing(1):  # pivots are found column by column, by products too small to share
+        q, r, _ = qr(columns, mode="economic", pivoting=True, check_finite=False)
     size = np.abs(np.diag(r))
     kept = size > size.max(initial=0.0) * max(columns.shape) * np.finfo(dtype).eps
     return np.ascontiguousarray(q[:, : len(size)][:, kept], dtype)

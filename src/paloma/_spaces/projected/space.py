@@ -20,6 +20,7 @@ from ..._core.stream import Stream, Tally
 from ..._device import torch
 from ..._rows import identity_values
 from ..._search.device import neighbors_by_class
+from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric, refuse_dense
@@ -245,11 +246,12 @@ class ProjectedSpace(Space):
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> LowRankMetric:
-        axes = (choice.measure, choice.locality)
-        basis = self.state.basis(*axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
-        replays = cone == "effective" and choice.locality.is_local and self._has_many_classes(basis.shape[1])
-        read, kind = (self.state.replay, ReplayedMetric) if replays else (self.state.recover, DenseMetric)
-        state: Any = read(basis, *axes, self.factor, blend)
+        axes, rank = (choice.measure, choice.locality), self._rank(counts.n_classes)
+        with sharing(len(self.state.journal.ids), self.state.d, rank):
+            basis = self.state.basis(*axes, self.factor, rank, self.kind.n_power_iter)
+            replays = cone == "effective" and choice.locality.is_local and self._has_many_classes(basis.shape[1])
+            read, kind = (self.state.replay, ReplayedMetric) if replays else (self.state.recover, DenseMetric)
+            state: Any = read(basis, *axes, self.factor, blend)
         return LowRankMetric(kind(state, choice.locality, cone, 1.0, self.factor, strength), basis, self.factor)
 
     def _has_many_classes(self, rank: int) -> bool:
