@@ -26,13 +26,15 @@ def row_forms(matrix, rows, out):
 @compiled
 def subtract_rows(matrix, rows, weight):
     """M -= sum_r weight_r v_r v_r^T on and above the diagonal; rows of weight 0 cost nothing."""
-    index, some, n = np.empty(rows.shape[0], np.int64), np.empty(rows.shape[0], rows.dtype), 0
+    index, scaled, n = np.empty(rows.shape[0], np.int64), np.empty_like(rows), 0
     for r in range(rows.shape[0]):
         if weight[r] != 0.0:
-            index[n], some[n] = r, weight[r]
+            index[n], factor = r, rows.dtype.type(weight[r])
+            for s in range(rows.shape[1]):
+                scaled[n, s] = factor * rows[r, s]
             n += 1
     if n:
-        move_rows(matrix, rows, index[:n], some)
+        move_rows(matrix, rows, index[:n], scaled)
 
 
 def form_rows(matrix, rows, out):
@@ -41,10 +43,9 @@ def form_rows(matrix, rows, out):
     out[:] = ((rows @ whole) * rows).sum(axis=1)
 
 
-def move_rows(matrix, rows, index, weight):
-    """M -= sum_k weight_k v v^T over the rows v of these numbers."""
-    some = rows[index]
-    matrix -= (some.T * weight[: len(index)]) @ some
+def move_rows(matrix, rows, index, scaled):
+    """M -= sum_k v u^T over the rows v of these numbers, u their multiples in `scaled`."""
+    matrix -= rows[index].T @ scaled[: len(index)]
 
 
 class _Products(Tiles):
@@ -79,13 +80,12 @@ class _Products(Tiles):
 
         self.loop(INT(0), n, ROWS, tile, [])
 
-    def move_rows(self, matrix, rows, index, n, weight):
+    def move_rows(self, matrix, rows, index, n, scaled):
         def tile(numbers, begin):
             def columns(s, masked):
                 def product(k, *sums):
                     line = self.builder.mul(self.builder.load(self.builder.gep(index, [k])), self.d)
-                    row = self.load(rows, self.builder.add(line, s), masked)
-                    weighted = self.times(row, *self.entries(weight, [k]))
+                    weighted = self.load(scaled, self.builder.add(self.builder.mul(k, self.d), s), masked)
                     factors = self.entries(rows, [self.builder.add(line, number) for number in numbers])
                     return [self.add_product(x, y, weighted) for x, y in zip(sums, factors, strict=True)]
 
@@ -115,14 +115,14 @@ def _form_rows(context, matrix, rows, out):
 
 
 @intrinsic
-def _move_rows(context, matrix, rows, index, weight):
+def _move_rows(context, matrix, rows, index, scaled):
     def generate(context, builder, signature, arguments):
-        (M, V, numbers, weights), ((_, d), _, (n,), _) = held(context, builder, signature.args, arguments)
+        (M, V, numbers, multiples), ((_, d), _, (n,), _) = held(context, builder, signature.args, arguments)
         number = context.get_data_type(rows.dtype)
-        _Products(builder, number, d, WIDTH).move_rows(M, V, numbers, n, weights)
+        _Products(builder, number, d, WIDTH).move_rows(M, V, numbers, n, multiples)
         return context.get_dummy_value()
 
-    return types.void(matrix, rows, index, weight), generate
+    return types.void(matrix, rows, index, scaled), generate
 
 
 @overload(form_rows)
@@ -131,5 +131,5 @@ def _compiled_form_rows(matrix, rows, out):
 
 
 @overload(move_rows)
-def _compiled_move_rows(matrix, rows, index, weight):
-    return lambda matrix, rows, index, weight: _move_rows(matrix, rows, index, weight)
+def _compiled_move_rows(matrix, rows, index, scaled):
+    return lambda matrix, rows, index, scaled: _move_rows(matrix, rows, index, scaled)
