@@ -241,3 +241,14 @@ def test_fewer_rows_than_features_are_judged_in_their_span(name, monkeypatch):
     expected = getattr(paloma, name)(random_state=0).fit(rows, y)
     assert found.strength_ == pytest.approx(expected.strength_, abs=1e-12)
     np.testing.assert_allclose(found.metric_matrix(1), expected.metric_matrix(1), atol=1e-10)
+
+
+def test_very_many_features_are_judged_in_their_strongest_directions():
+    rng = np.random.default_rng(0)
+    rows = (rng.normal(size=(700, 40)) @ rng.normal(size=(40, 800)) + 0.01 * rng.normal(size=(700, 800))).astype("f4")
+    turned = Dense().turned(rows)
+    assert turned.shape == (700, 480)
+    assert turned.dtype == np.float32
+    assert np.abs(turned @ turned.T - rows @ rows.T).max() < 1e-3 * (rows * rows).sum(axis=1).max()
+    assert Dense().turned(rows[:, :600]).shape == (700, 600)
+    assert Dense().turned(rows[:550]).shape == (550, 550)

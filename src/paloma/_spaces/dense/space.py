@@ -28,6 +28,8 @@ LARGEST = 8 * 2**30
 Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
 # A read-out follows the one before if no more triplets came in between, and if matrices are so large that it pays.
 FEW, WIDE = 64, 48
+# Directions of rows that are enough to judge by, if there are clearly more.
+JUDGED = 480
 
 
 @dataclass
@@ -139,8 +141,14 @@ class Dense(Representation):
         return scale_of(who, choice, X, triplets)
 
     def turned(self, X: Rows) -> Rows:
-        """From the identity, learning stays in the span of the rows."""
-        if self.device is not None or sp.issparse(X) or not isinstance(self.init, str) or len(X) >= X.shape[1]:
+        """From the identity, learning stays in the span of the rows; of that, the strongest directions are enough."""
+        if self.device is not None or sp.issparse(X) or not isinstance(self.init, str):
+            return X
+        n, d = X.shape
+        if min(n, d) > 1.25 * JUDGED:
+            some = np.random.default_rng(0).standard_normal((n, JUDGED)).astype(X.dtype)
+            return check.read_only(X @ np.linalg.qr(X.T @ (X @ np.linalg.qr(X.T @ some)[0]))[0])
+        if n >= d:
             return X
         return check.read_only(np.ascontiguousarray(np.linalg.qr(X.T.astype(np.float64))[1].T, X.dtype))
 
