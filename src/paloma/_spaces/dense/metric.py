@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from ..._compiled.dense import quadratic_forms
-from ..._compiled.products import row_forms
+from ..._compiled.scratch import Scratch
 from ..._core.cone import project, project_each, share_below
 from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import in_blocks, products
@@ -23,7 +23,7 @@ from ..._search.items import LocalItems
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..._validation import read_only
-from .matrices import NARROW, Matrices
+from .matrices import Matrices, PairRows
 
 # Above this many entries a dense matrix is not built.
 DENSE_LIMIT = 10_000 * 10_000
@@ -166,26 +166,25 @@ class DenseMetric:
         if self._strength == (0.0, 0.0) and self._state.plain:
             return products(left, right * self._state.start.dtype.type(self._square))
         codes = self.resolve(codes)
-        if left is not right or not self._narrow:
+        if left is not right or not self._by_halves:
             return products(left, self._mapped(right, codes))
         members, out = groups(codes), np.empty(len(codes))
         self._prepare(code for code, _ in members)
-        for code, rows in members:
-            out[rows] = self._forms(left[rows], code)
+        with sharing(max((len(rows) for _, rows in members), default=0), *self._state.start.shape):
+            for code, rows in members:
+                out[rows] = self._forms(left[rows], code)
         return out
 
     @cached_property
-    def _narrow(self) -> bool:
-        """Whether forms come by products of our own."""
-        return self.symmetric and SMALL < len(self._state.start) < NARROW
+    def _by_halves(self) -> bool:
+        """Whether forms are read off one half of a symmetric matrix, which takes half of the work."""
+        return self.symmetric and len(self._state.start) > SMALL
 
     def _forms(self, rows: Array, code: int) -> Array:
         """v^T M v of some rows, a copy of their own, under the metric of a resolved code."""
-        if not self._narrow:
+        if not self._by_halves:
             return products(rows @ self.matrix(code), rows)
-        out = np.empty(len(rows))
-        row_forms(self.matrix(code), rows, out)
-        return out
+        return PairRows(rows, rows, Scratch()).forms([(self.matrix(code), slice(0, len(rows)))], True)
 
     def _mapped(self, X: Any, codes: Array) -> Array:
         """M_c x of each row under the metric of its resolved code."""
@@ -320,7 +319,8 @@ class DenseMetric:
         if Q.shape[0] == 1 and len(codes) and not sp.issparse(Q):
             return (np.stack([Q[0] @ self.matrix(int(code)) for code in codes]) @ Q[0])[None].astype(np.float64)
         with sharing(Q.shape[0], *self._state.start.shape):
-            forms = [products(Q @ self.matrix(int(code)), Q) for code in codes]
+            rows = Q.copy() if self._by_halves else Q
+            forms = [self._forms(rows, int(code)) for code in codes]
         return np.stack(forms, axis=1) if forms else np.empty((Q.shape[0], 0))
 
     @property

@@ -84,7 +84,7 @@ class ReplayedMetric(DenseMetric):
     """The read-out of M_c made p.s.d. as a whole, values and search factors without its matrix."""
 
     _state: Any  # a Replay
-    _narrow = False  # there are no matrices to take products with
+    _by_halves = False  # there are no matrices to read
     _known: tuple[list[int], Array, Array, Array, Array] | None = None
 
     @cached_property
