@@ -64,12 +64,12 @@ def pair_forms(Y, ends, weights, edges, out):
 
 @in_place
 def mirror_upper(matrix):
-    """Copy the upper triangle of a square matrix onto the lower one, tile by tile."""
-    d, tile = matrix.shape[0], 32
+    """Copy the upper triangle of a square matrix onto the lower one, by tiles that few lines of memory hold."""
+    d, tile = matrix.shape[0], 8
     for i in range(0, d, tile):
         for j in range(i, d, tile):
-            for r in range(i, min(i + tile, d)):
-                for s in range(max(j, r + 1), min(j + tile, d)):
+            for s in range(j, min(j + tile, d)):
+                for r in range(i, min(i + tile, s)):
                     matrix[s, r] = matrix[r, s]
 
 
