@@ -53,10 +53,6 @@ class Blockwise(Protocol):
         """Move the averaged iterates toward the current ones."""
         ...
 
-    def settle(self) -> None:
-        """Make whole what blocks may leave half done."""
-        ...
-
 
 def learn(
     choice: Choice,
@@ -94,7 +90,6 @@ def learn(
         begin = report(stop - start, loss, updates, begin)
         if advance:
             advance(stop - start, loss / (stop - start))
-    space.settle()
     return tally
 
 

@@ -243,7 +243,7 @@ class Space(ABC):
         """The last iterates, built densely."""
 
     def close(self) -> None:  # noqa: B027
-        """Let go of what only one call needs."""
+        """Let go of what only one call needs, and make whole what passes may leave half done."""
 
     @abstractmethod
     def drop(self, new_codes: Array) -> None:

@@ -51,6 +51,7 @@ class Metrics:
         }, symmetric=True)  # fmt: skip
         speakers = np.repeat(np.array([codes.get(user, FREE) for user in users], np.int32), sizes)
         learn(choice, DenseSpace(learned, planned=_plan), Stream(differences, sides, speakers, weight=weight))
+        learned.symmetrize()
         moved = {name: learned.stack[learned.slot(code)] for name, code in codes.items() if learned.slot(code) >= 0}
         return Metrics(learned.shared, {**self.own, **{name: matrix.copy() for name, matrix in moved.items()}})
 

@@ -69,14 +69,12 @@ class DenseSpace(Space):
     def average(self, rate: float) -> None:
         self.matrices.average(rate)
 
-    def settle(self) -> None:
-        self.matrices.symmetrize()
-
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
+        self.close()
         learned = counts.seen - self._read_at if self._read_at >= 0 else FEW + 1
         self._read_at, follow = counts.seen, None
         if not 0 <= learned <= FEW:

@@ -49,9 +49,6 @@ class DiagonalSpace(Space):
     def average(self, rate: float) -> None:
         self.weights.average(rate)
 
-    def settle(self) -> None:
-        pass
-
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def readout(

@@ -153,9 +153,6 @@ class Together:
     def average(self, rate: float) -> None:
         self.modalities.average(rate)
 
-    def settle(self) -> None:
-        self.modalities.settle()
-
 
 def learn_modalities(
     choice: Choice,

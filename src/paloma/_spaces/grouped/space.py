@@ -209,6 +209,7 @@ class GroupedSpace(Space):
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> GroupedMetric:
+        self.close()
         state, locality = self.state, choice.locality
         if state.rank is None:
             members: Any = [

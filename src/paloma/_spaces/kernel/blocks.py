@@ -55,9 +55,6 @@ class Work:
     def average(self, rate: float) -> None:
         self.index.average(rate)
 
-    def settle(self) -> None:
-        """Nothing is ever left half done."""
-
 
 def _block_size(members: Array) -> int:
     head = members[:HEAD]

@@ -171,7 +171,9 @@ class ProjectedSpace(Space):
         """Learn projected rows, on the device if there is one."""
         dense = DenseSpace(self.state.inner)
         if self.kind.device is None:
-            return dense.run(choice, inside, seen, how, None)
+            tally = dense.run(choice, inside, seen, how, None)
+            dense.close()
+            return tally
         away = DeviceSpace(dense, self.device)
         tally = away.run(choice, inside, seen, how, None)
         self.state.inner = away.on_host().matrices
