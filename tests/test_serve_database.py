@@ -15,7 +15,7 @@ psycopg = pytest.importorskip("psycopg", reason="needs paloma[pgvector]")
 from helpers.cli import run  # noqa: E402
 from helpers.postgres import started_server  # noqa: E402
 from helpers.service import Service, feedback_round, some_digits  # noqa: E402
-from paloma.serve import Database, _database  # noqa: E402
+from paloma.serve import Database, _database, from_database  # noqa: E402
 
 SECRET = "a-password-of-nobody"
 
@@ -232,6 +232,19 @@ def test_a_reader_who_does_not_end_holds_nobody_up(both, database, caplog):
     until(lambda: up_to_date(service))
 
 
+def test_a_view_keeps_the_table_as_it_is(both, database, caplog):
+    service, table = both[1], psycopg.sql.Identifier(database.table)
+    with psycopg.connect(database.address) as connection:
+        connection.execute(psycopg.sql.SQL("CREATE VIEW seen AS SELECT id FROM {}").format(table))
+    service.near(after=feedback_round(service, 0, 0))
+    until(lambda: caplog.records)
+    assert "view seen depends on table" in caplog.text
+    assert candidates(service) == "database"
+    with psycopg.connect(database.address) as connection:
+        connection.execute("DROP VIEW seen")
+    until(lambda: up_to_date(service))
+
+
 def test_a_table_that_is_dropped_is_written_again(both, database):
     service = both[1]
     with psycopg.connect(database.address) as connection:
@@ -279,13 +292,21 @@ def test_a_graph_finds_nearly_all(tmp_path, address):
         each.close()
 
 
+@pytest.mark.parametrize("address", [
+    f"postgresql://me:{SECRET}@ho st:x/", f"postgresql://me:x@{SECRET}@host/shop", f"postgresql://me:{SECRET}/x@host/shop",
+    f"postgresql://me:1/{SECRET}@host/shop", f"postgresql://me:x%{SECRET}@host/shop", f"host=h password='{SECRET}",
+])  # fmt: skip
+def test_an_address_that_would_be_misread_is_not_repeated(tmp_path, address):
+    for call in (Database(address).opened, lambda owner: from_database(address, owner, "vectors")):
+        with pytest.raises(ValueError, match="Expected an address of PostgreSQL") as refused:
+            call("me")
+        assert SECRET not in str(refused.value)
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+
+
 def test_the_command(tmp_path, monkeypatch, address):
     monkeypatch.chdir(tmp_path)
-    told = run("serve", "--search-table", "t", "-p", "0", code=1).output
-    assert "--search-in" in told
-    told = run("serve", "--search-in", f"postgresql://me:{SECRET}@ho st:x/", "-p", "0", code=1).output
-    assert "Expected an address" in told
-    assert SECRET not in told
+    assert "--search-in" in run("serve", "--search-table", "t", "-p", "0", code=1).output
     told = run("serve", address, "--table", "t", "--get", "/api/v1/version", "--vectors", "v", code=1).output
     assert "no table 't'" in told
     assert SECRET not in told

@@ -33,6 +33,27 @@ _LOCK_PATIENCE = "SET LOCAL lock_timeout = '500ms'"  # while a writer waits for 
 COMMENT = "items of a paloma service under its metric, written by"
 
 
+def address_parts(address: str) -> dict[str, str]:
+    """What an address of PostgreSQL says, as psycopg takes it; one that would be misread is refused, and not repeated.
+
+    >>> address_parts("postgresql://me@host/shop")
+    {'user': 'me', 'dbname': 'shop', 'host': 'host'}
+    """
+    psycopg = optional("psycopg", "pgvector")
+    try:
+        found: dict[str, str] = psycopg.conninfo.conninfo_to_dict(address)
+    except psycopg.ProgrammingError:
+        found = {"port": "?"}
+    port = found.get("port", "").replace(",", "")
+    # A password with such a sign ends early, and the rest of it would be said in messages about hosts.
+    if "@" in found.get("host", "") + found.get("dbname", "") or (port and not port.isdigit()):
+        raise ValueError(
+            "Expected an address of PostgreSQL, such as postgresql://user@host/database. What came is not repeated, "
+            "because it may hold a password: in one, @ is written %40, / %2F, and % %25."
+        )
+    return found
+
+
 class VectorTable:
     """Rows (id, publication, embedding), written by one owner.
 
@@ -45,14 +66,7 @@ class VectorTable:
     """
 
     def __init__(self, address: str, table: str | tuple[str, str], owner: str, *, graph: bool = False) -> None:
-        psycopg = optional("psycopg", "pgvector")
-        try:
-            given = psycopg.conninfo.conninfo_to_dict(address)
-        except psycopg.ProgrammingError:
-            raise ValueError(
-                "Expected an address of PostgreSQL, such as postgresql://user@host/database. What was given is not "
-                "repeated here, because it may hold a password."
-            ) from None
+        psycopg, given = optional("psycopg", "pgvector"), address_parts(address)
         self._password = given.get("password")
         self._settings = DatabaseSettings(lambda: psycopg.connect(**_PATIENCE | given), table, graph)
         self._owned = f"{COMMENT} {owner}"
