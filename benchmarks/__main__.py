@@ -12,7 +12,7 @@ NAMES = (
     "feel", "learning", "mining", "logdet", "search", "index", "memory", "accuracy", "projection", "growth",
     "modalities", "kernels", "pipe", "noise", "semi", "streams", "paper_peers", "distributed", "walk",
 )  # fmt: skip
-SLOW = ("quality", "feedback", "gpu", "serve", "peers")
+SLOW = ("quality", "feedback", "gpu", "serve", "database", "peers")
 
 named = list(takewhile(lambda argument: not argument.startswith("--"), sys.argv[1:]))
 options = sys.argv[1 + len(named) :]

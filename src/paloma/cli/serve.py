@@ -38,6 +38,20 @@ def serve(
             show_default="pixels of small gray copies",
         ),
     ] = None,
+    search_in: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="PostgreSQL with pgvector that finds candidates of searches: postgresql://...",
+            show_default="memory; with --search-table, SOURCE",
+        ),
+    ] = None,
+    search_table: Annotated[
+        str | None, typer.Option(help="Table for it, which is written.", show_default="paloma_search")
+    ] = None,
+    search_graph: Annotated[
+        bool, typer.Option("--search-graph", help="Give the table an HNSW index, for very many items.")
+    ] = False,
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than this machine's own needs --token.")
     ] = "127.0.0.1",
@@ -73,13 +87,17 @@ def serve(
     shown = {"id_column": id_column, "label": label, "text": text, "images": images}
     items = _items(source, table, vectors, encoder, shown) if is_new(folder) else None
     if items is None and source is not None:
-        typer.echo(f"{folder} has items already, so {source} is not read; --state names another folder.", err=True)
+        shown_source = f"the table {table}" if "://" in source else source  # an address may hold a password
+        typer.echo(
+            f"{folder} has items already, so {shown_source} is not read; --state names another folder.", err=True
+        )
     if get is not None:
         status, body = answer(folder, get, items)
         sys.stdout.buffer.write(body + b"\n")
         raise typer.Exit(0 if status < 400 else 1)
     run(
         folder, items, host=host, port=port, tokens=_tokens(token), hosts=tuple(also or ()), metrics=metrics,
+        database=_database(source, search_in, search_table, search_graph),
         ready=lambda address: _ready(address, folder, open_page),
     )  # fmt: skip
 
@@ -90,6 +108,18 @@ def _ready(address: str, folder: Path, open_page: bool) -> None:
         import webbrowser
 
         webbrowser.open(address)
+
+
+def _database(source: str | None, address: str | None, table: str | None, graph: bool) -> Any:
+    """Where candidates come from, if not from memory."""
+    from ..serve import Database
+
+    if address is None and table is None and not graph:
+        return None
+    address = address or (source if source is not None and "://" in source else None)
+    if address is None:
+        raise ValueError("--search-table and --search-graph need --search-in: the address of a PostgreSQL database.")
+    return Database(address, table or "paloma_search", graph)
 
 
 def _tokens(given: list[str] | None) -> dict[str, str]:

@@ -299,26 +299,36 @@ class FeedbackSearch:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def search(
-        self, query: Any, k: int = 10, *, user: str | None = None, feedback: bool = True, metric: Array | None = None
-    ) -> tuple[Array, list[Item]]:
+        self, query: Any, k: int = 10, *, user: str | None = None, feedback: bool = True, metric: Array | None = None,
+        among: Iterable[Item] | None = None,
+    ) -> tuple[Array, list[Item]]:  # fmt: skip
         """Distances and ids of the k nearest items, nearest first; an item that is the query is left out.
 
         query : an item's id, or a row. user : whose metric ranks; one who never spoke, and None, have the shared one.
         feedback : False ranks as if nothing had been said. metric : ranks instead, e.g. one that was (`metric_matrix`).
+        among : ids of the items that are ranked, e.g. those that a database finds near; None: all of them.
 
         If there are many items, candidates come from the shared metric as it was at the last full page of statements,
         and are ranked exactly.
+
+        >>> search = FeedbackSearch([[0.0], [1.0], [2.0], [4.0]])
+        >>> search.search(0, 2, among=[0, 3, 2])[1]
+        [2, 3]
         """
         check.check_count("k", k)
         own = self._place(query)
         row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
-        if k > len(self) - (own is not None):
-            others = f" beside the query, {len(self) - 1}" if own is not None else f", {len(self)}"
+        given = None if among is None else self._given(among)
+        n = len(self) - (own is not None) if given is None else len(given) - (own in given)
+        if k > n:
+            others = f" beside the query, {n}" if own is not None else f", {n}"
             raise ValueError(f"FeedbackSearch: k={k} is more than the items that there are{others}.")
         model = self._model
         with single():
             form = self._form(user, feedback) if metric is None else Form(None, metric)
-            if self._near.few:
+            if given is not None:
+                places = given
+            elif self._near.few:
                 places = self._near.exact(row, k, form, form)
             else:
                 places = self._near.rough(row, k, model.page_form if feedback else None)
@@ -353,6 +363,14 @@ class FeedbackSearch:
         if not isinstance(query, Hashable) or query not in self._rows.places:
             raise ValueError(f"FeedbackSearch: there is no item {query!r}.")
         return self._rows.places[query]
+
+    def _given(self, among: Iterable[Item]) -> Array:
+        """Numbers of these items, ascending."""
+        named = list(among)
+        unknown = [item for item in named if item not in self._rows.places]
+        if unknown:
+            raise ValueError(f"FeedbackSearch: no items {unknown[:5]} to rank.")
+        return np.unique(np.array([self._rows.places[item] for item in named], np.intp))
 
     def _row(self, query: Any) -> Array:
         try:

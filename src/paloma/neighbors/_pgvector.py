@@ -63,18 +63,24 @@ class DatabaseSettings:
         return sql().SQL(self.name().as_string().replace("%", "%%"))
 
     @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """A cursor in one transaction; a server that is not there is said in one sentence."""
+    def opened(self) -> Iterator[Any]:
+        """A connection that knows pgvector; what is done with it is kept if the block ends without an error."""
         psycopg = optional("psycopg", "pgvector")
         register = optional("pgvector.psycopg", "pgvector").register_vector
         connect = self.connection if callable(self.connection) else lambda: psycopg.connect(self.connection)
+        with connect() as connection:
+            if not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone():
+                connection.execute("CREATE EXTENSION vector")
+            register(connection)
+            yield connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A cursor in one transaction; a server that is not there is said in one sentence."""
+        psycopg = optional("psycopg", "pgvector")
         try:
-            with connect() as connection:
-                if not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone():
-                    connection.execute("CREATE EXTENSION vector")
-                register(connection)
-                with connection.cursor() as cursor:
-                    yield cursor
+            with self.opened() as connection, connection.cursor() as cursor:
+                yield cursor
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             reason = " ".join(str(error).split())
             advice = "" if self.connection else ". Name a server by connection=, or connect() after load"
@@ -102,9 +108,9 @@ class Database:
         publication = secrets.randbits(62)
         with settings.transaction() as cursor:
             _refuse_foreign(cursor, settings)
-            _create(cursor, settings, vectors.shape[1], "text" if view.shelf.ids.dtype.kind == "U" else "bigint")
-            _copy(cursor, settings.name(NEW), view.shelf.ids, publication, vectors)
-            _put_in_place(cursor, settings)
+            create_table(cursor, settings, vectors.shape[1], "text" if view.shelf.ids.dtype.kind == "U" else "bigint")
+            copy_rows(cursor, settings.name(NEW), view.shelf.ids.tolist(), publication, vectors)
+            put_in_place(cursor, settings)
             revision = _revised(cursor, settings)
         settings.publication, settings.revision = publication, revision
         return cls(view, settings, balance, extent)
@@ -133,7 +139,8 @@ class Database:
                 query = sql().SQL("DELETE FROM {} WHERE id = ANY(%s)").format(self.settings.name_in_query())
                 cursor.execute(query, [self.view.shelf.ids[gone].tolist()])
             if new is not None:
-                _copy(cursor, self.settings.name(), view.shelf.ids[len(kept) :], self._publication, new)
+                ids = view.shelf.ids[len(kept) :].tolist()
+                copy_rows(cursor, self.settings.name(), ids, self._publication, new)
             revision = _revised(cursor, self.settings)
         self.settings.revision = revision
         return Database(view, self.settings, self._balance, extent)
@@ -147,7 +154,7 @@ class Database:
 
     def _check_publication(self, cursor: Any) -> None:
         """Lock the table and make sure that it is still the one this index wrote, with its items and no others."""
-        if _comment(cursor, self.settings) is None:
+        if comment_on(cursor, self.settings) is None:
             raise Superseded(
                 f"MetricIndex: the table {self.settings.table!r} no longer exists; refresh() writes it again."
             )
@@ -163,7 +170,7 @@ class Database:
                 f"{len(self.view.shelf):,}: another index or process changed it. Nothing was changed; load that index, "
                 "or call refresh() on this one to write the table again."
             )
-        if _comment(cursor, self.settings) != _comment_of(self.settings.revision):
+        if comment_on(cursor, self.settings) != _comment_of(self.settings.revision):
             raise Superseded(
                 f"MetricIndex: another index or process changed items of the table {self.settings.table!r}. Nothing "
                 "was changed; load that index, or call refresh() on this one to write the table again."
@@ -262,7 +269,7 @@ def _refuse_wide(width: int, approximate: bool) -> None:
         )
 
 
-def _comment(cursor: Any, settings: DatabaseSettings) -> str | None:
+def comment_on(cursor: Any, settings: DatabaseSettings) -> str | None:
     """The comment on the table, "" if it has none; None without a table."""
     name = settings.name().as_string(cursor.connection)
     cursor.execute("SELECT coalesce(obj_description(t), '') FROM to_regclass(%s) AS t WHERE t IS NOT NULL", [name])
@@ -272,7 +279,7 @@ def _comment(cursor: Any, settings: DatabaseSettings) -> str | None:
 
 def _refuse_foreign(cursor: Any, settings: DatabaseSettings) -> None:
     """Never write over a table that paloma did not make, and over another index's only if told to."""
-    comment = _comment(cursor, settings)
+    comment = comment_on(cursor, settings)
     if comment is None:
         return
     if not comment.startswith(COMMENT):
@@ -286,20 +293,20 @@ def _refuse_foreign(cursor: Any, settings: DatabaseSettings) -> None:
         )
 
 
-def _create(cursor: Any, settings: DatabaseSettings, width: int, kind: str) -> None:
+def create_table(cursor: Any, settings: DatabaseSettings, width: int, kind: str) -> None:
     query = sql().SQL("CREATE TABLE {} (id {} PRIMARY KEY, publication bigint NOT NULL, embedding vector({}) NOT NULL)")
     cursor.execute(query.format(settings.name(NEW), sql().SQL(kind), sql().Literal(width)))
 
 
-def _copy(cursor: Any, name: Any, ids: Array, publication: int | None, vectors: Array) -> None:
+def copy_rows(cursor: Any, name: Any, ids: list[Any], publication: int | None, vectors: Array) -> None:
     query = sql().SQL("COPY {} (id, publication, embedding) FROM STDIN WITH (FORMAT BINARY)").format(name)
     with cursor.copy(query) as copy:
-        copy.set_types(["text" if ids.dtype.kind == "U" else "int8", "int8", "vector"])
-        for row in zip(ids.tolist(), repeat(publication), vectors.astype(np.float32), strict=False):
+        copy.set_types(["text" if isinstance(ids[0], str) else "int8", "int8", "vector"])
+        for row in zip(ids, repeat(publication), vectors.astype(np.float32), strict=False):
             copy.write_row(row)
 
 
-def _put_in_place(cursor: Any, settings: DatabaseSettings) -> None:
+def put_in_place(cursor: Any, settings: DatabaseSettings) -> None:
     """Index the new table and give it the name of the old one."""
     if settings.approximate:
         cursor.execute(sql().SQL("CREATE INDEX ON {} USING hnsw (embedding vector_l2_ops)").format(settings.name(NEW)))

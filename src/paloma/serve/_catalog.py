@@ -44,6 +44,15 @@ class Catalog:
         """Ids of all items that ever came."""
         return [told["id"] for told in self._told]
 
+    @property
+    def gone(self) -> Array:
+        """Numbers of the items that were removed."""
+        return np.array(sorted(self._gone), np.intp)
+
+    def between(self, start: int, stop: int) -> list[str]:
+        """Ids of the items numbered start to stop - 1, in the order in which they came."""
+        return [told["id"] for told in self._told[start:stop]]
+
     def add(self, told: list[dict[str, Any]], data: bytes) -> None:
         """Take in items of an entry; those of an id that is taken, or of another width, lost a race and stay out."""
         rows = rows_from_bytes(data, len(told))

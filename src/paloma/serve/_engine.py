@@ -21,6 +21,7 @@ from .._version import __version__
 from ..exceptions import ServiceError
 from ..feedback import FeedbackSearch
 from . import _forms as form
+from ._database import Database, SearchTable, owner_in
 from ._items import Items
 from ._journal import Entry, Journal, New
 from ._said import in_words
@@ -41,12 +42,17 @@ class Late(RuntimeError):
 class Engine:
     """One process owns a folder: its journal, and the model in memory."""
 
-    def __init__(self, folder: Path, items: Items | None = None, *, vfs: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, items: Items | None = None, *, vfs: str | None = None, database: Database | None = None
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        table = None if database is None else database.opened(owner_in(folder))
         self._lock_file = _locked(folder)
         self._journal = Journal(folder / "journal.sqlite", vfs=vfs)
         self._snapshots = Snapshots(folder / "snapshots")
         self._served = self._restored(items)
+        if table is not None:
+            self._served.table = SearchTable(table, self._served.findable)
         self._ends = False
         self.writable = self.learning = True
         self._since = time.time()
@@ -74,6 +80,8 @@ class Engine:
         self._closing.set()
         self._learned.set()
         self._preparer.join()
+        if self._served.table is not None:
+            self._served.table.close()
         self._snapshots.close(self._served)
         self._journal.close()
         self._lock_file.close()
@@ -191,6 +199,8 @@ class Engine:
                     heard = self._served.learn()
                     self._wake()
                     self._learned.set()
+                    if self._served.table is not None:
+                        self._served.table.changed()
                     self._snapshots.heard(heard, self._served)
         except BaseException:
             self.learning = False  # searches go on with what was learned; a restart replays the journal
@@ -310,7 +320,9 @@ class Engine:
     def health(self) -> dict[str, Any]:
         """Whether the service can take statements, and how far it is."""
         status = "ok" if self.writable and self.learning else "read-only" if self.learning else "not learning"
-        return {"status": status, "seq": self.seq, "acknowledged": self._journal.last}
+        table = self._served.table
+        where = {} if table is None else {"candidates": "memory" if table.written is None else "database"}
+        return {"status": status, "seq": self.seq, "acknowledged": self._journal.last, **where}
 
     def about(self) -> dict[str, Any]:
         """Versions and sizes."""
@@ -320,8 +332,9 @@ class Engine:
 
     def counters(self) -> str:
         """Prometheus's text format."""
-        lines = [f"# TYPE paloma_{name}_total counter\npaloma_{name}_total {value}"
-                 for name, value in self._counts.items()]  # fmt: skip
+        table = self._served.table
+        counts = self._counts | ({} if table is None else {"database_searches": table.n_searches})
+        lines = [f"# TYPE paloma_{name}_total counter\npaloma_{name}_total {value}" for name, value in counts.items()]
         gauges = {"seq": self.seq, "acknowledged": self._journal.last, "items": len(self._served.items),
                   "kept_statements": self._served.n_statements, "failed_snapshots": self._snapshots.failed,
                   "up_seconds": round(time.time() - self._since, 1)}  # fmt: skip

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from .._optional import optional
 from .._threads import single
 from ..exceptions import ServiceError
+from ._database import Database
 from ._items import Items
 
 # Seconds for which one thread may keep others from running Python: requests must not wait long for learning.
@@ -30,6 +31,7 @@ def serve(
     tokens: Mapping[str, str] | None = None,
     hosts: tuple[str, ...] = (),
     metrics: bool = False,
+    database: Database | None = None,
     ready: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve a folder until the process is stopped.
@@ -42,9 +44,10 @@ def serve(
     tokens : token -> scope ("read", "feedback" or "admin"); at least 16 bytes each.
     hosts : further names under which the service may be reached, behind a proxy for example.
     metrics : whether counters are answered at /api/v1/metrics, to admins.
+    database : where candidates of searches come from, and where a table is kept for that; None: from memory.
     ready : called with the address to open in a browser, which logs in once.
     """
-    app, engine, keys = _built(folder, items, host, hosts, tokens, metrics)
+    app, engine, keys = _built(folder, items, host, hosts, tokens, metrics, database)
     uvicorn, protocol = optional("uvicorn", "serve"), _protocol()
     turn = sys.getswitchinterval()
     sys.setswitchinterval(_TURN)
@@ -118,7 +121,7 @@ def answer(folder: str | Path, path: str, items: Items | None = None) -> tuple[i
 
 def _built(
     folder: str | Path, items: Items | None, host: str, hosts: tuple[str, ...], tokens: Mapping[str, str] | None,
-    metrics: bool,
+    metrics: bool, database: Database | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     for module in ("fastapi", "apsw"):
         optional(module, "serve")
@@ -134,7 +137,7 @@ def _built(
             f"Other machines reach {host}: a service there needs a token of at least 16 bytes (--token SCOPE=TOKEN). "
             "Without one, it listens on 127.0.0.1 alone."
         )
-    engine = Engine(Path(folder), items)
+    engine = Engine(Path(folder), items, database=database)
     names = frozenset({*LOCAL, host.lower(), *(name.lower() for name in hosts)})
     return Safety(application(engine, keys, metrics=metrics), keys, names), engine, keys
 

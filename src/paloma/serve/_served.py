@@ -6,7 +6,7 @@ which is quick, and then the search follows what was noted, from the state of a 
 
 import threading
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,11 +19,13 @@ from ..persist import save
 from . import _forms as form
 from . import _said
 from ._catalog import Catalog
+from ._database import SearchTable, Written
 from ._items import rows_to_bytes
 from ._journal import Entry
 
 MAX_ITEMS = 2_000_000
 _POINTS = 200  # of the curve of quality
+_NEW = 1000  # items at most that came after the table was written and are ranked beside its candidates
 _QUESTIONS = (30, 1000)  # suggested ones, the best of which is asked that is about an item that is not gone
 
 
@@ -37,6 +39,7 @@ class Served:
     def __init__(self) -> None:
         self.seq = 0
         self.items = Catalog()
+        self.table: SearchTable | None = None  # where candidates come from if not from memory
         self._pending: dict[int, Statement] = {}  # those that the search has not heard
         self._heard = array("q")  # those that it has, in order
         self._undone: set[int] = set()
@@ -109,6 +112,11 @@ class Served:
         """Let searches begin from what was learned last; any thread may, and none has to wait for it."""
         if self._search is not None:
             self._search.prepare()
+
+    def findable(self) -> tuple[FeedbackSearch | None, Array]:
+        """The search, and the numbers of its items that are gone."""
+        with self._lock:
+            return self._search, self.items.gone
 
     def _all(self) -> list[Statement]:
         """What was said and not taken back."""
@@ -188,19 +196,45 @@ class Served:
 
     def search(self, query: dict[str, Any], k: int, user: str, metric: str, where: dict[str, Any]) -> dict[str, Any]:
         """The k nearest items under the metric of a user: as it is now, before its last statement, or at the start."""
-        seq, search = self.seq, self._searching()
+        written = self.table.written if self.table is not None and metric != "start" else None
+        seq, search = self.seq, self._searching()  # after the table: the search knows all of its items
         asked = self._asked(query)
         matrix = self._matrix_before(search, user) if metric == "before" else None
-        own, most = set(query.get("items", [])), len(search) - isinstance(asked, str)
-        count = min(k + self.items.n_gone + len(own), most)
-        while True:
-            distances, ids = search.search(asked, count, user=user or None, feedback=metric != "start", metric=matrix)
-            found = [(float(value), str(id)) for value, id in zip(distances, ids, strict=True)
-                     if id not in own and self.items.fits(str(id), where)]  # fmt: skip
-            if len(found) >= k or count == most:
-                break
-            count = min(4 * count, most)
+        own = set(query.get("items", []))
+
+        def fits(id: str) -> bool:
+            return id not in own and self.items.fits(id, where)
+
+        def nearest(n: int, **given: Any) -> list[tuple[float, str]]:
+            found = search.search(asked, n, user=user or None, feedback=metric != "start", metric=matrix, **given)
+            return [(float(value), str(id)) for value, id in zip(*found, strict=True) if fits(str(id))]
+
+        among = None if written is None else self._among(written, query, k, fits, len(search))
+        if among is None:
+            most = len(search) - isinstance(asked, str)
+            count = min(k + self.items.n_gone + len(own), most)
+            while len(found := nearest(count)) < k and count < most:
+                count = min(4 * count, most)
+        else:
+            found = nearest(min(k, len(among)), among=among) if among else []
         return {"seq": seq, "results": [{**self.items.item(id), "score": value} for value, id in found[:k]]}
+
+    def _among(
+        self, written: Written, query: dict[str, Any], k: int, fits: Callable[[str], bool], n_rows: int
+    ) -> list[str] | None:
+        """Items that are ranked: candidates of the table, and what came since it was written; None: all of them.
+
+        n_rows : items that the search knows.
+        """
+        new, asked = self.items.between(written.n_rows, n_rows), query.get("item")
+        row = self.items.row(asked) if asked is not None else np.array(self._asked(query))
+
+        def other(id: str) -> bool:
+            return id != asked and fits(id)
+
+        if self.table is None or len(new) > _NEW or (found := self.table.near(written, row, k, other)) is None:
+            return None
+        return [*found, *filter(other, new)]
 
     def _searching(self) -> FeedbackSearch:
         if self._search is None:

@@ -12,6 +12,7 @@ import numpy as np
 from .._optional import optional
 from .._typing import Array
 from ..datasets import embed
+from ..neighbors import address_parts
 from ._items import LARGEST, LONGEST_ID, Items
 from ._pictures import KINDS
 
@@ -55,10 +56,10 @@ def from_database(
 
     address : as libpq takes it, `postgresql://user@host/database`. table : a name, or `schema.name`.
     """
-    psycopg = optional("psycopg", "pgvector")
+    psycopg, parts = optional("psycopg", "pgvector"), address_parts(address)
     name = psycopg.sql.Identifier(*table.split(".", 1))
     try:
-        with psycopg.connect(address) as connection:
+        with psycopg.connect(**parts) as connection:
             connection.read_only = True
             found = connection.execute(psycopg.sql.SQL("SELECT * FROM {}").format(name))
             columns = [column.name for column in found.description]
