@@ -53,9 +53,9 @@ TRIPLETS_PER_ROW = 30
 # classes times features, and maps the rows that vote, one for so many rows. A projected one costs at least PROJECTED.
 SOLVED, MAPPED, PROJECTED = 700.0, 1750.0, 40.0
 # If less than this share of them was judged, because rows came many at once or the read-out is costly, halves of the
-# rows that are kept judge each other, whenever the stream has seen GROWTH times as many triplets; fewer than MIN_KEPT
-# teach each other nothing.
-THIN, MIN_KEPT = 0.2, 50
+# rows that are kept judge each other, whenever the stream has seen GROWTH times as many triplets, and MIN_ROWS rows:
+# fewer hardly teach each other.
+THIN, MIN_ROWS = 0.2, 50
 GROWTH = 1.5
 # Standard errors by which a gain over the start must be certain; n rows of evidence count n / (n + PRIOR).
 CAUTION = 1.0
@@ -87,9 +87,12 @@ class Guard:
     def meet(self, trainer: Trainer, X: Rows, codes: Array) -> None:
         """Let rows that are kept classify new ones, or some of them, as long as the metric does not know these."""
         settings, model = trainer.settings, trainer.model
+        if not model.counts.seen:
+            model.strength = 0.0, 0.0
+            return
         (old, old_codes), known = model.reservoir.sample(X), np.flatnonzero(codes >= 0)
-        few = min(1.0, len(known) / _worth(settings, model, X.shape[1]))
-        if not model.counts.seen or model.judged >= few * _wanted(model) or (old_codes == old_codes[:1]).all():
+        share = min(1.0, len(known) / _worth(settings, model, X.shape[1]))
+        if model.judged >= share * _wanted(model) or (old_codes == old_codes[:1]).all():
             return
         voters, rows = evenly_spaced(np.arange(len(old_codes)), MAX_CANDIDATES), evenly_spaced(known, MAX_JUDGED)
         model.judged += len(rows)
@@ -112,13 +115,13 @@ class Guard:
             self._judge_kept(settings, model)
 
     def _judge_kept(self, settings: Settings, model: Model) -> None:
-        """Halves of the rows that are kept, unless too few, judge each other; the model's randomness is left alone."""
-        (X, codes), found = model.reservoir.sample(None), None
-        if len(codes) >= MIN_KEPT:
-            rng, once = np.random.default_rng(model.counts.seen), replace(settings, n_epochs=1)
-            found = by_halves(once, model, X, codes, int(model.reservoir.seen.sum()), rng)
-        model.evidence = model.evidence if found is None else gathered(None, found)
-        self._follow(settings, model)
+        """Halves of the rows that are kept judge each other; the model's own randomness is left alone."""
+        (X, codes), n = model.reservoir.sample(None), int(model.reservoir.seen.sum())
+        once, rng = replace(settings, n_epochs=1), np.random.default_rng(model.counts.seen)
+        found = by_halves(once, model, X, codes, n, rng) if n >= MIN_ROWS else None
+        if found is not None:
+            model.evidence = gathered(None, found)
+            self._follow(settings, model)
 
     def _judge_given(self, settings: Settings, model: Model, X: Rows, codes: Array) -> None:
         """Rows whose triplets were given judge, each among the others: honest enough in a single pass."""
