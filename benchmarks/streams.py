@@ -1,25 +1,30 @@
-"""Streams: classes that arrive one after another, drift with and without forgetting, a million rows.
+"""Streams: the first rows, classes that arrive one after another, drift with and without forgetting, a million rows.
 
-``python -m benchmarks streams``; environment: PARTS (classes,drift,million), ROWS. Pictures go to docs/results.
+``python -m benchmarks streams``; environment: PARTS (anytime,classes,drift,million), ROWS. Pictures go to docs/results.
 """
 
 import itertools
 import os
 import time
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
+from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import paloma
 from paloma.evaluate import plot_progress, progressive
+from paloma.preprocessing import UnitRows
 
 from .memory import status
 from .timing import console, table, verdict
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 BATCH = 20
+CHECKPOINTS = (50, 100, 200, 400, 800, 1600)
+SIMILARITIES = ("LOSL", "OASIS", "L2OSL")
 
 
 def letters() -> tuple[np.ndarray, np.ndarray]:
@@ -32,6 +37,38 @@ def size_of(model: paloma.LODML) -> int:
     state, reservoir = model._model.state, model._model.reservoir
     mean = 0 if state.mean is None else sum(part.nbytes for part in state.mean)
     return state.shared.nbytes + state.stack.nbytes + mean + reservoir.rows.nbytes
+
+
+def below_start(learner: str, X: np.ndarray, y: np.ndarray, batch: int, seed: int) -> list[float]:
+    """Accuracy at each checkpoint less that of the start among the same rows; a third of the rows is for tests."""
+    order = np.random.default_rng(seed).permutation(len(X))[: 3 * CHECKPOINTS[-1]]
+    X, y, n = X[order], y[order], 2 * len(order) // 3
+    model, done, found = paloma.MetricKNeighborsClassifier(getattr(paloma, learner)(random_state=seed)), 0, []
+    for end in (end for end in CHECKPOINTS if end <= n):
+        for a in range(done, end, batch):
+            part = slice(a, min(a + batch, end))
+            model.partial_fit(X[part], y[part])
+        done, start = end, deepcopy(model)
+        start.metric_._model.strength, start.metric_._model.metric = (0.0, 0.0), None
+        found.append(float(model.refresh().score(X[n:], y[n:]) - start.refresh().score(X[n:], y[n:])))
+    return found
+
+
+def anytime() -> None:
+    """How far the first rows of a stream take each learner from its start; means of three orders of the rows."""
+    raw, labels = paloma.datasets.load_letters(return_X_y=True)
+    digits = load_digits(return_X_y=True)
+    body = []
+    for title, X, y in (("Letters", raw, labels), ("digits", *digits)):
+        for learner in ("ODML", "LODML", "SLMOML", "L2ODML", *SIMILARITIES):
+            rows = (UnitRows() if learner in SIMILARITIES else StandardScaler()).fit_transform(X)
+            for batch in (1, 10, 100):
+                gains = np.mean([below_start(learner, rows, y, batch, seed) for seed in range(3)], axis=0)
+                cells = [f"{gain:+.3f}" for gain in gains] + [""] * (len(CHECKPOINTS) - len(gains))
+                body.append([title, learner, str(batch), *cells, verdict(-gains.min(), 0.005, at_least=False)])
+                console.print(*body[-1])
+    columns = ["data", "learner", "batch", *(f"{n:,} rows" for n in CHECKPOINTS), "below by at most"]
+    table("Accuracy of a stream less that of its start", columns, body)
 
 
 def classes() -> None:
@@ -156,6 +193,6 @@ def million() -> None:
 
 def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
-    parts = {"classes": classes, "drift": drift, "million": million}
+    parts = {"anytime": anytime, "classes": classes, "drift": drift, "million": million}
     for name in os.environ.get("PARTS", ",".join(parts)).split(","):
         parts[name]()

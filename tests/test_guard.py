@@ -1,15 +1,33 @@
 """The guard: how far a read-out follows what was learned, judged on rows that the judged metric has not seen."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_wine
 
 import paloma
+from helpers import inside
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
 from paloma._spaces.dense.space import Dense
-from paloma._training.guard import GLOBAL, LOCAL, MAX_CANDIDATES, MAX_JUDGED, Guard, scores, spaced, strength
+from paloma._training.guard import (
+    EAGER,
+    GLOBAL,
+    LOCAL,
+    MAX_CANDIDATES,
+    MAX_EVIDENCE,
+    MAX_JUDGED,
+    Guard,
+    cautious,
+    gathered,
+    scores,
+    spaced,
+    strength,
+)
+from paloma._training.trainer import Trainer
 from paloma.preprocessing import UnitRows
+from same import assert_same
 from twins.neighbors import mixed_shares
 
 X, Y = load_wine(return_X_y=True)
@@ -46,6 +64,37 @@ def test_strength_follows_evidence():
     assert strength(0.01 * noise + 10.0 * GLOBAL[:, :1], GLOBAL) == (1.0, 1.0)
     assert strength(np.zeros((len(GLOBAL), 5)), GLOBAL) == (0.5, 0.5)
     assert strength(np.zeros((len(LOCAL), 1)), LOCAL)[1] < 0.5
+
+
+def test_moments_of_scores_are_those_of_all_rows_until_older_ones_fade():
+    found = np.random.default_rng(0).normal(size=(len(GLOBAL), MAX_EVIDENCE))
+    whole, parts = gathered(None, found), None
+    for part in np.split(found, [3, 50, 51], axis=1):
+        parts = gathered(parts, part)
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+    assert whole[0, 0] == MAX_EVIDENCE
+    later = gathered(whole, found[:, :50] + 1.0)
+    assert later[0, 0] == pytest.approx(MAX_EVIDENCE)
+    expected = 0.75 * found.mean(axis=1) + 0.25 * (found[:, :50].mean(axis=1) + 1.0)
+    np.testing.assert_allclose(later[0, 1:] / MAX_EVIDENCE, expected, atol=1e-5)
+    np.testing.assert_allclose(gathered(whole, np.tile(found, 3)), whole, rtol=1e-12)
+    np.testing.assert_array_equal(gathered(whole, np.zeros((len(LOCAL), 1))), np.pad([[1.0]], (0, len(LOCAL))))
+
+
+@pytest.mark.parametrize("points", [GLOBAL, LOCAL])
+def test_a_stream_is_followed_where_a_gain_over_the_start_is_certain(points):
+    rng = np.random.default_rng(0)
+    for gain in (-0.3, 0.0, 0.05, 0.3):
+        found = np.round(rng.normal(size=120) + rng.normal(size=(len(points), 120)) + gain * points[:, :1], 6)
+        gains = found - found[0]
+        sure = gains.mean(axis=1) - gains.std(axis=1) / np.sqrt(120)
+        best = sure.argmax()
+        level = sure[best] - sure <= 0.5 * (found[best] - found).std(axis=1) / np.sqrt(120)
+        expected = points[level].mean(axis=0) * 120 / 170
+        assert cautious(gathered(None, found), points) == pytest.approx(tuple(expected), abs=1e-9)
+    assert cautious(gathered(None, rng.normal(size=(len(points), 120)) - 9.0 * points[:, :1]), points) == (0.0, 0.0)
+    assert cautious(None, points) == (0.0, 0.0)
+    assert cautious(np.eye(3), points) == (0.0, 0.0)  # of another locality
 
 
 def test_streams_are_judged_at_every_half_more():
@@ -130,13 +179,13 @@ def test_refused(kind):
         kind(guard="maybe").fit(X, Y)
 
 
-def test_projected_learners_are_judged_by_fit_alone():
+def test_projected_learners_are_judged_too():
     rng = np.random.default_rng(1)
     for kind in (paloma.L2ODML, paloma.L2OSL):
         model = kind(n_components=6, random_state=0)
         noise = [(rng.normal(size=(300, 20)), rng.integers(0, 3, 300)) for _ in range(4)]
         assert np.mean([model.fit(*each).strength_ for each in noise]) < 0.8
-        assert streamed(clone(model), X, Y).strength_ == 1.0
+        assert streamed(clone(model), X, Y).strength_ < 1.0
 
 
 def test_regions_and_rows_without_labels():
@@ -191,6 +240,79 @@ def test_the_guard_of_a_stream_changes_the_read_out_alone(kind, tmp_path):
     np.testing.assert_array_equal(again.metric_matrix(), model.metric_matrix())
 
 
+@pytest.mark.parametrize("kind", [LODML, LOSL])
+def test_rows_are_judged_before_they_are_learned(kind):
+    """The evidence is that of scores under the metric that does not know the rows yet, among the rows kept by then."""
+    model = kind(random_state=0, reservoir_size=20)
+    model.partial_fit(X[::2], Y[::2])
+    plain = copy.deepcopy(model)
+    inside.whole(plain).strength, inside.whole(plain).metric = (1.0, 1.0), None
+    before, kept = inside.whole(model).evidence, inside.memory(model).sample(X)[0].copy()
+    known, rows, truth = inside.labels_kept(model), X[1:60:2], Y[1:60:2]
+    local, shared = (plain.pairwise_score(rows, kept, labels) for labels in (known, None))
+    inside.whole(plain).strength, inside.whole(plain).metric = (0.0, 0.0), None
+    tables = np.stack([plain.pairwise_score(rows, kept), shared, local])
+    tables = tables**2 if kind is LODML else -tables
+    found = scores(tables, known, truth, LOCAL, kind is LODML)
+    model.partial_fit(rows, truth)
+    assert inside.whole(model).judged == len(rows)
+    np.testing.assert_allclose(inside.whole(model).evidence, gathered(before, found), atol=1e-4)
+    after = cautious(inside.whole(model).evidence, LOCAL)
+    assert (model.strength_, model.strength_ * model.local_share_) == pytest.approx(after)
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_ever_fewer_rows_of_a_stream_are_judged(size):
+    rows, y = ring(900, d=3)
+    model, judged = OASIS(random_state=0, reservoir_size=8), []
+    for a in range(0, 900, size):
+        model.partial_fit(rows[a : a + size], y[a : a + size])
+        judged.append(inside.whole(model).judged)
+    wanted = EAGER * np.log1p(np.arange(size, 900 + size, size)[: len(judged)] / EAGER)
+    assert (np.array(judged) <= wanted + size).all()
+    assert judged[-1] >= wanted[-1] - 2 * size
+    assert inside.whole(model).evidence[0, 0] <= MAX_EVIDENCE
+
+
+def test_rows_without_a_vote_of_their_class_are_no_evidence():
+    model = LODML(random_state=0).partial_fit(X[:120], Y[:120])
+    assert set(Y[:120]) == {0, 1}
+    before = inside.whole(model).evidence
+    model.partial_fit(X[140:160], Y[140:160])
+    assert inside.whole(model).judged == 20
+    np.testing.assert_array_equal(inside.whole(model).evidence, before)
+
+
+def test_a_stream_whose_read_outs_are_costly_is_judged_by_halves(monkeypatch):
+    monkeypatch.setattr("paloma._training.guard.SOLVED", 5.0)
+    order = np.random.default_rng(0).permutation(len(Y))
+    model = streamed(LODML(random_state=0), X[order], Y[order], size=1)
+    assert 0 < inside.whole(model).judged < 25
+    assert inside.whole(model).evidence[0, 0] > 80
+    assert model.strength_ > 0.4
+
+
+def test_a_few_rows_do_not_overrule_what_triplets_taught():
+    triplets = paloma.triplets.targets_impostors(X, Y, random_state=0)
+    model = LODML(random_state=0).partial_fit(X, Y, triplets=triplets)
+    before = model.strength_
+    assert streamed(model, X[::20], Y[::20], size=3).strength_ == before > 0.5
+
+
+def test_a_refused_batch_is_not_judged(monkeypatch):
+    model = streamed(LOSL(random_state=0), X[:160:2], Y[:160:2], size=10)
+    before = copy.deepcopy(model)
+
+    def refuse(*_):
+        raise ValueError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_learn_rows", refuse)
+        with pytest.raises(ValueError, match="refused"):
+            model.partial_fit(X[1:160:2], Y[1:160:2])
+    assert_same(model, before)
+
+
 def test_few_rows_of_a_stream_are_judged_among_many():
     codes = np.where(np.arange(3 * MAX_CANDIDATES) % 2, -1, 0)
     chosen, rows = spaced(codes)
@@ -226,6 +348,26 @@ def test_a_stream_does_not_fall_below_its_start(kind):
     first = MetricKNeighborsClassifier(start).fit(rows[train], y[train]).score(rows[test], y[test])
     assert min(found) > first - 0.01
     assert found[-1] > first - 0.003
+
+
+@pytest.mark.parametrize("name", ["LOSL", "OASIS", "L2OSL"])
+def test_labels_of_a_stream_do_not_pull_a_similarity_below_its_start(name):
+    """Unit rows of Letters, whose classes lie close together: followed in full, a similarity falls by .1 and more."""
+    letters, labels = paloma.datasets.load_letters(return_X_y=True)
+    rows, ends, found = UnitRows().fit_transform(letters), [30, 50, 100, 200, 400], []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(rows))
+        train, test = order[:400], order[400:2000]
+        model, begin = MetricKNeighborsClassifier(getattr(paloma, name)(random_state=0)), 0
+        for end in ends:
+            for a in range(begin, end, 10):
+                model.partial_fit(rows[train[a : a + 10]], labels[train[a : a + 10]])
+            begin = end
+            start = copy.deepcopy(model)
+            inside.whole(start.metric_).strength, inside.whole(start.metric_).metric = (0.0, 0.0), None
+            found.append([each.refresh().score(rows[test], labels[test]) for each in (model, start)])
+    gains = np.diff(np.reshape(found, (3, len(ends), 2)), axis=2).mean(axis=0)
+    assert gains.max() < 0.005
 
 
 @pytest.mark.parametrize("name", ["LODML", "LOSL", "ODML", "OASIS"])

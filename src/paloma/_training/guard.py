@@ -8,6 +8,9 @@ follow from three tables of values of the same pairs. s is the strength of learn
 a global learner has s alone. Each point of a grid votes for the judged rows, and its score is the log of the share of
 the votes that the true class gets. The strength is the mean of all points that the best one does not beat by more than
 half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
+
+A stream is judged before it learns: rows that arrive are classified by those that it keeps, and the moments of their
+scores are the evidence. There a point counts by its gain over the start, less one standard error.
 """
 
 import warnings
@@ -21,7 +24,7 @@ from .._core.locality import SHARED, UNSEEN
 from .._core.stream import Stream
 from .._progress import reporting
 from .._reading.whitened import whitened
-from .._rows import evenly_spaced
+from .._rows import evenly_spaced, stacked
 from .._search.voting import rank_weights, vote_weights
 from .._typing import Array, Rows
 from .model import Model
@@ -41,13 +44,27 @@ ROWS_PER_CLASS, MAX_JUDGED = 20, 400
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
-# A stream is judged by some of the rows that it keeps, each among the others, whenever it has seen GROWTH times as
-# many triplets; n judged rows count n / (n + PRIOR). They were learned from, hence the larger tolerance.
+# A stream of labeled rows judges the first EAGER rows or so as they arrive, then ever fewer: EAGER log(1 + n / EAGER)
+# of n rows. Their evidence weighs as much as MAX_EVIDENCE rows: with new ones, what younger metrics did counts less.
+EAGER, MAX_EVIDENCE = 200, 200
+# What a row's triplets are at most by default, which tells how many rows triplets stand for that were given.
+TRIPLETS_PER_ROW = 30
+# What a read-out costs beside learning a row, as measured: it solves an eigenproblem for each class, one for so many
+# classes times features, and maps the rows that vote, one for so many rows. A projected one costs at least PROJECTED.
+SOLVED, MAPPED, PROJECTED = 700.0, 1750.0, 40.0
+# If less than this share of them was judged, because rows came many at once or the read-out is costly, halves of the
+# rows that are kept judge each other, whenever the stream has seen GROWTH times as many triplets, and MIN_ROWS rows:
+# fewer hardly teach each other.
+THIN, MIN_ROWS = 0.2, 50
 GROWTH = 1.5
+# Standard errors by which a gain over the start must be certain; n rows of evidence count n / (n + PRIOR).
+CAUTION = 1.0
 PRIOR = 50.0
+# Decimals of a score that are kept: how a projection was solved, from scratch or from the last one, leaves no trace.
+DECIMALS = 6
 N_NEIGHBORS = 10
-# Standard errors by which a point may be behind the best one and still take part.
-TOLERANCE, STREAM_TOLERANCE = 0.5, 1.0
+# Standard errors by which a point may be behind the best one and still take part; more if rows taught what they judge.
+TOLERANCE, GIVEN_TOLERANCE = 0.5, 1.0
 # A true class without a vote counts as if it had this share.
 LEAST_SHARE = 0.05
 QUERY_TILE = 256
@@ -58,34 +75,103 @@ class Guard:
 
     def judge(self, trainer: Trainer, X: Rows, codes: Array, rng: np.random.Generator) -> None:
         """Let two halves of the rows judge, each by what the other one teaches, how far to follow what was learned."""
-        settings, model, parts = trainer.settings, trainer.model, drawn(codes, rng)
-        if parts is None:
-            return
-        (chosen, part, turns), n_rows = parts, int((codes >= 0).sum())
-        X, codes = X[chosen], codes[chosen]
-        inside, places = settings.space.turned(whitened(X, model.whitener)), model.places(X, codes)
-        points, found = _points(settings), []
-        for number in range(turns):
-            taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
-            with reporting(None):
-                half = _taught(settings, model, inside[taught], codes[taught], places[taught], n_rows, rng)
-            found.append(judged(*_ends(settings, half), inside, codes, places, rows, points))
-        model.strength, model.metric = strength(np.concatenate(found, axis=1), points), None
+        settings, model = trainer.settings, trainer.model
+        found = by_halves(settings, model, X, codes, int((codes >= 0).sum()), rng)
+        if found is not None:
+            model.strength, model.metric = strength(found, _points(settings)), None
 
     def due(self, before: int, after: int) -> bool:
         """At about every power of GROWTH."""
         return after > 0 and (before == 0 or int(np.log(before) / np.log(GROWTH)) < int(np.log(after) / np.log(GROWTH)))
 
-    def judge_stream(self, trainer: Trainer, X: Rows, codes: Array) -> None:
-        """Let rows that were learned from judge, each among the others: honest enough in a single pass."""
-        settings, model, (chosen, rows) = trainer.settings, trainer.model, spaced(codes)
+    def meet(self, trainer: Trainer, X: Rows, codes: Array) -> None:
+        """Let rows that are kept classify new ones, or some of them, as long as the metric does not know these."""
+        settings, model = trainer.settings, trainer.model
+        if not model.counts.seen:
+            model.strength = 0.0, 0.0
+            return
+        (old, old_codes), known = model.reservoir.sample(X), np.flatnonzero(codes >= 0)
+        share = min(1.0, len(known) / _worth(settings, model, X.shape[1]))
+        if model.judged >= share * _wanted(model) or (old_codes == old_codes[:1]).all():
+            return
+        voters, rows = evenly_spaced(np.arange(len(old_codes)), MAX_CANDIDATES), evenly_spaced(known, MAX_JUDGED)
+        model.judged += len(rows)
+        rows, n = rows[np.isin(codes[rows], old_codes[voters])], len(voters)
+        if len(rows):
+            both, own = stacked([old[voters], X[rows]]), np.concatenate([old_codes[voters], codes[rows]])
+            inside, places, points = whitened(both, model.whitener), model.places(both, own), _points(settings)
+            new = np.arange(n, len(own))
+            found = judged(*_ends(settings, model), inside, own, places, new, points, n)
+            model.evidence = gathered(model.evidence, found)
+        if model.judged >= THIN * _wanted(model):
+            self._follow(settings, model)
+
+    def judge_stream(self, trainer: Trainer, X: Rows, codes: Array, given: bool) -> None:
+        """Let rows that were learned judge, unless enough were judged before; those of given triplets always do."""
+        settings, model = trainer.settings, trainer.model
+        if given and settings.space.light:
+            self._judge_given(settings, model, X, codes)
+        elif not given and model.judged < THIN * _wanted(model) and model.reservoir.rows is not None:
+            self._judge_kept(settings, model)
+
+    def _judge_kept(self, settings: Settings, model: Model) -> None:
+        """Halves of the rows that are kept judge each other; the model's own randomness is left alone."""
+        (X, codes), n = model.reservoir.sample(None), int(model.reservoir.seen.sum())
+        once, rng = replace(settings, n_epochs=1), np.random.default_rng(model.counts.seen)
+        found = by_halves(once, model, X, codes, n, rng) if n >= MIN_ROWS else None
+        if found is not None:
+            model.evidence = gathered(None, found)
+            self._follow(settings, model)
+
+    def _judge_given(self, settings: Settings, model: Model, X: Rows, codes: Array) -> None:
+        """Rows whose triplets were given judge, each among the others: honest enough in a single pass."""
+        chosen, rows = spaced(codes)
         if len(np.unique(codes[chosen])) < 2:
             return
         X, codes = X[chosen], codes[chosen]
         inside, places, points = whitened(X, model.whitener), model.places(X, codes), _points(settings)
         found = judged(*_ends(settings, model), inside, codes, places, rows, points)
-        model.strength = shrunk(strength(found, points, STREAM_TOLERANCE), len(rows))
+        model.strength = shrunk(strength(found, points, GIVEN_TOLERANCE), len(rows))
         model.metric = None
+
+    def _follow(self, settings: Settings, model: Model) -> None:
+        """Set the strength by the evidence."""
+        model.strength, model.metric = cautious(model.evidence, _points(settings)), None
+
+
+def _wanted(model: Model) -> float:
+    """How many rows of a stream should have been judged as they arrived."""
+    n = max(int(model.reservoir.seen.sum()), model.counts.seen // TRIPLETS_PER_ROW)
+    return EAGER * float(np.log1p(n / EAGER))
+
+
+def _worth(settings: Settings, model: Model, d: int) -> float:
+    """How many rows a batch must have to be worth a read-out; smaller ones are judged more rarely."""
+    n_solved = (len(model.labels) if settings.choice.locality.is_local else 1) if model.cone(settings) else 0
+    cost = n_solved * d / SOLVED + min(len(model.reservoir.codes), MAX_CANDIDATES) / MAPPED
+    return max(cost, 1.0 if settings.space.light else PROJECTED)
+
+
+def by_halves(
+    settings: Settings, model: Model, X: Rows, codes: Array, n_rows: int, rng: np.random.Generator
+) -> Array | None:
+    """Scores of rows by what others teach, (n_points, n_judged); n_rows : how many the model has learned from.
+
+    None if classes are too few.
+    """
+    parts = drawn(codes, rng)
+    if parts is None:
+        return None
+    chosen, part, turns = parts
+    X, codes = X[chosen], codes[chosen]
+    inside, places = settings.space.turned(whitened(X, model.whitener)), model.places(X, codes)
+    points, found = _points(settings), []
+    for number in range(turns):
+        taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
+        with reporting(None):
+            half = _taught(settings, model, inside[taught], codes[taught], places[taught], n_rows, rng)
+        found.append(judged(*_ends(settings, half), inside, codes, places, rows, points))
+    return np.concatenate(found, axis=1)
 
 
 def _points(settings: Settings) -> Array:
@@ -142,25 +228,29 @@ def spaced(codes: Array) -> tuple[Array, Array]:
     return chosen, evenly_spaced(np.arange(len(chosen)), MAX_JUDGED)
 
 
-def judged(start: Any, learned: Any, X: Rows, codes: Array, places: Array, rows: Array, points: Array) -> Array:
-    """Scores of some of the rows X, each among all others, (n_points, n_rows).
+def judged(
+    start: Any, learned: Any, X: Rows, codes: Array, places: Array, rows: Array, points: Array, n: int | None = None
+) -> Array:
+    """Scores of some of the rows X, each among all others, or among the first n, (n_points, n_rows).
 
     places : what decides the metric of a row, its class unless there are regions. A class that the metric has not met
     is read as the shared part.
     """
-    kinds, shared = learned.resolve(places), np.full(X.shape[0], SHARED, np.int32)
+    voters, codes_of = (X, codes) if n is None else (X[:n], codes[:n])
+    kinds, shared = learned.resolve(places[:n]), np.full(len(codes_of), SHARED, np.int32)
     if kinds.ndim == 1:
         kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
-        items = [start.items(X, shared), learned.items(X, shared)]
-        items.append(learned.items(X, kinds) if learned.locality.is_local else items[-1])
+        items = [start.items(voters, shared), learned.items(voters, shared)]
+        items.append(learned.items(voters, kinds) if learned.locality.is_local else items[-1])
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
         tables = np.stack([each.rough_values(X[part]) for each in items])
-        tables[:, np.arange(len(part)), part] = np.inf
-        found.append(scores(tables, codes, codes[part], points, learned.symmetric))
+        if n is None:
+            tables[:, np.arange(len(part)), part] = np.inf
+        found.append(scores(tables, codes_of, codes[part], points, learned.symmetric))
     return np.concatenate(found, axis=1)
 
 
@@ -182,9 +272,9 @@ def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance
     return np.log(share + LEAST_SHARE)
 
 
-def shrunk(strength: Strength, n: int) -> Strength:
+def shrunk(strength: Strength, n: float) -> Strength:
     """No evidence, no strength: (s, t) after n judged rows of a stream."""
-    share = n / (n + PRIOR)
+    share = float(n / (n + PRIOR))
     return share * strength[0], share * strength[1]
 
 
@@ -196,3 +286,30 @@ def strength(found: Array, points: Array, tolerance: float = TOLERANCE) -> Stren
     level = means[best] - means <= tolerance * error
     s, t = points[level].mean(axis=0)
     return float(s), float(t)
+
+
+def gathered(evidence: Array | None, found: Array) -> Array:
+    """Moments of scores: the Gram matrix of (1, score of each point) over rows, older ones faded to make room."""
+    rows = np.vstack([np.ones(found.shape[1]), np.round(found, DECIMALS)])
+    new = rows @ rows.T
+    if evidence is None or evidence.shape != new.shape:  # another locality has other points
+        evidence = np.zeros_like(new)
+    old = min(evidence[0, 0], max(MAX_EVIDENCE - new[0, 0], 0.0)) / max(evidence[0, 0], 1.0)
+    return old * evidence + min(1.0, MAX_EVIDENCE / new[0, 0]) * new
+
+
+def cautious(evidence: Array | None, points: Array) -> Strength:
+    """(s, t) by such moments: the mean of the points level with the one whose gain over the start is most certain."""
+    if evidence is None or len(evidence) != len(points) + 1 or evidence[0, 0] <= 0.0:
+        return 0.0, 0.0
+    n, means = evidence[0, 0], evidence[0, 1:] / evidence[0, 0]
+    moments = evidence[1:, 1:] / n - means[:, None] * means
+    spread = moments.diagonal()
+
+    def error(k: int) -> Array:
+        return np.sqrt(np.maximum(spread + spread[k] - 2.0 * moments[k], 0.0) / n)
+
+    gains = means - means[0] - CAUTION * error(0)
+    best = int(gains.argmax())
+    s, t = points[gains[best] - gains <= TOLERANCE * error(best)].mean(axis=0)
+    return shrunk((float(s), float(t)), n)

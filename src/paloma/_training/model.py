@@ -31,6 +31,7 @@ class Model:
     whole : `fit` made it, from all rows at once. sparse : rows are CSR. from_labels : labels have formed triplets.
     whitener : what rows are multiplied by before they are learned, (d, d) or (d,); None: nothing (theory 21).
     strength : (s, t), how far the read-out follows what was learned (theory 22).
+    judged, evidence : of a stream, how many rows were judged before they were learned, and the moments of their scores.
     threshold : of pairs, once some were learned. metric, balance : caches, empty as soon as learning goes on.
     """
 
@@ -44,6 +45,8 @@ class Model:
     counts: Counts = field(default_factory=Counts)
     whitener: Array | None = None
     strength: tuple[float, float] = (1.0, 1.0)
+    judged: int = 0
+    evidence: Array | None = None
     from_labels: bool = False
     threshold: float | None = None
     regions: Regions | None = None

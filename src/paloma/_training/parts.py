@@ -188,6 +188,10 @@ class Guarding(Protocol):
         """Whether a stream that has seen so many triplets, before and after a call, is to be judged."""
         ...
 
-    def judge_stream(self, trainer: Any, X: Rows, codes: Array) -> None:
-        """Judge on rows that a stream has kept."""
+    def meet(self, trainer: Any, X: Rows, codes: Array) -> None:
+        """Judge on rows that a stream is about to learn."""
+        ...
+
+    def judge_stream(self, trainer: Any, X: Rows, codes: Array, given: bool) -> None:
+        """Judge on rows that a stream has kept; if their triplets were given, on rows that it has just learned."""
         ...

@@ -128,10 +128,12 @@ class Trainer:
             inside = whitened(rows, model.whitener)
             settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
         codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
-        before = model.counts.seen
+        before, guard = model.counts.seen, None if model.whole else settings.guard
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
         if data.given is None:
+            if guard is not None:
+                guard.meet(self, rows, codes)
             tally = self._learn_rows(rows, codes)
         else:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
@@ -143,9 +145,8 @@ class Trainer:
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
-        guard = None if model.whole or not settings.space.light else settings.guard
         if guard is not None and codes is not None and guard.due(before, model.counts.seen):
-            guard.judge_stream(self, *(model.reservoir.sample(rows) if data.given is None else (rows, codes)))
+            guard.judge_stream(self, rows, codes, data.given is not None)
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 

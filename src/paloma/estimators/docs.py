@@ -35,8 +35,9 @@ MATRICES = """\
     guard : "auto", True or False
         After `fit` from labels, rows judge how far the metrics follow what was learned (`strength_`), and how far its
         local part (`local_share_`): two halves by what the other one teaches, or 400 of many rows by others. If labels
-        are noisy or few, this keeps the metrics near the start. Streams are judged as they grow, by the rows they keep
-        (not those of L2ODML and L2OSL). "auto" is True unless scale is None; DiagonalODML and OMDML have no guard.
+        are noisy or few, this keeps the metrics near the start. A stream judges rows before it learns them, by those
+        that it keeps: most of its first rows, later ever fewer. Metrics follow what was learned as far as a gain over
+        the start is certain. "auto" is True unless scale is None; DiagonalODML and OMDML have no guard.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": unless given triplets are learned in
         a single pass). One iterate every 1,024 triplets enters it, so shorter streams read out the last one. `shared_`

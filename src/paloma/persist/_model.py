@@ -64,6 +64,8 @@ def model_schema(space: Schema) -> Schema:
         Field("column_whitener", "f8", "d", 1e-153, 1e153, optional=True),
         Field("strength", "float", low=0.0, high=1.0),
         Field("local_strength", "float", low=0.0, high=1.0),
+        Field("judged", "int", low=0, optional=True),
+        Field("evidence", "f8", "g g", optional=True),
         Field("threshold", "float", optional=True),
         Part("counts", COUNTS),
         Field("drift", "f8", "v<=k 6", 0.0),
@@ -89,6 +91,8 @@ def write_model(writer: Writer, model: Model, settings: Settings, d: int, where:
         "column_whitener": None if whitener is None or whitener.ndim == 2 else whitener,
         "strength": float(model.strength[0]),
         "local_strength": float(model.strength[1]),
+        "judged": int(model.judged),
+        "evidence": model.evidence,
         "threshold": None if model.threshold is None else float(model.threshold),
         "counts": {entry.name: getattr(counts, entry.name) for entry in COUNTS.entries},
         "drift": model.drift.sums,
@@ -140,7 +144,8 @@ def _built(settings: Settings, state: dict[str, Any], d: int, dtype: Any) -> Mod
     return Model(
         labels, generator_of(state["random"]), Reservoir(**state["reservoir"]), scale, state["whole"], state["sparse"],
         space.restore(settings.choice, state["space"], Kept(d, dtype, scale)), counts, whitener,
-        (state["strength"], state["local_strength"]), state["from_labels"], state["threshold"],
+        (state["strength"], state["local_strength"]), state["judged"] or 0, state["evidence"], state["from_labels"],
+        state["threshold"],
         None if regions is None else regions_of(settings.regions, settings.soft_regions, regions),
         Drift(state["drift"]), None, None if balance is None else Balance(**balance),
     )  # fmt: skip
