@@ -1,5 +1,6 @@
 """The rows that statements speak of: items by their ids, and queries that are no items."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from .._compiled.pairs import differences
 from .._typing import Array
 from .._validation import read_only
 from ._start import scatter_of
-from ._statement import Statement
+from ._statement import Item, Statement
 
 # Rows that are held in float64 at a time.
 CHUNK = 512
@@ -57,6 +58,14 @@ class Rows:
             raise ValueError(
                 f"FeedbackSearch: the query has numbers that are too large for {self.X.dtype}, as items are."
             )
+
+    def among(self, items: Iterable[Item]) -> Array:
+        """Numbers of these items, ascending."""
+        named = list(items)
+        unknown = [item for item in named if item not in self.places]
+        if unknown:
+            raise ValueError(f"FeedbackSearch: no items {unknown[:5]} to rank.")
+        return np.unique(np.array([self.places[item] for item in named], np.intp))
 
     def take(self, numbers: Array) -> Array:
         """Rows of these numbers, in float64."""
@@ -112,3 +121,13 @@ def row_differences(X: Array, pairs: Array, unit: float = 1.0) -> Array:
     out = np.empty((len(pairs), X.shape[1]), X.dtype)
     differences(read_only(X), *np.ascontiguousarray(pairs.T), X.dtype.type(unit), out)
     return out
+
+
+def checked_ids(ids: Any, n: int) -> list[Item]:
+    """Names of n items."""
+    names = [name.item() if isinstance(name, np.generic) else name for name in ids]
+    if not all(isinstance(name, str) for name in names) and not all(type(name) is int for name in names):
+        raise TypeError("FeedbackSearch: ids must all be whole numbers or all be strings.")
+    if len(names) != n or len(set(names)) < n:
+        raise ValueError(f"FeedbackSearch: ids must be {n} different ones, one for each row of X.")
+    return names

@@ -19,7 +19,7 @@ from ._log import Log
 from ._metrics import Form
 from ._model import FeedbackState, Model
 from ._near import Near
-from ._rows import Rows, reach_of
+from ._rows import Rows, checked_ids, reach_of
 from ._statement import Item, Statement
 from ._suggest import ASKED, STRIDES, Relevance, marked, spread_choice
 
@@ -111,7 +111,7 @@ class FeedbackSearch:
         if rows.dtype == np.float32 and not 1.0 / REACH < (reach_of(rows) or 1.0) < REACH:
             rows = rows.astype(np.float64)
         self.lam, self.guard = float(lam), bool(guard)
-        names = list(range(len(rows))) if ids is None else _ids(ids, len(rows))
+        names = list(range(len(rows))) if ids is None else checked_ids(ids, len(rows))
         self._rows = Rows(rows.copy(), names)
         self._model = Model(self._rows, self.lam, self.guard)
         self._next = 0
@@ -318,7 +318,7 @@ class FeedbackSearch:
         check.check_count("k", k)
         own = self._place(query)
         row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
-        given = None if among is None else self._given(among)
+        given = None if among is None else self._rows.among(among)
         n = len(self) - (own is not None) if given is None else len(given) - (own in given)
         if k > n:
             others = f" beside the query, {n}" if own is not None else f", {n}"
@@ -363,14 +363,6 @@ class FeedbackSearch:
         if not isinstance(query, Hashable) or query not in self._rows.places:
             raise ValueError(f"FeedbackSearch: there is no item {query!r}.")
         return self._rows.places[query]
-
-    def _given(self, among: Iterable[Item]) -> Array:
-        """Numbers of these items, ascending."""
-        named = list(among)
-        unknown = [item for item in named if item not in self._rows.places]
-        if unknown:
-            raise ValueError(f"FeedbackSearch: no items {unknown[:5]} to rank.")
-        return np.unique(np.array([self._rows.places[item] for item in named], np.intp))
 
     def _row(self, query: Any) -> Array:
         try:
@@ -486,15 +478,6 @@ def _packed(values: list[Any]) -> Array:
 
 def _unpacked(data: Array) -> list[Any]:
     return list(json.loads(data.tobytes()))
-
-
-def _ids(ids: Any, n: int) -> list[Item]:
-    names = [name.item() if isinstance(name, np.generic) else name for name in ids]
-    if not all(isinstance(name, str) for name in names) and not all(type(name) is int for name in names):
-        raise TypeError("FeedbackSearch: ids must all be whole numbers or all be strings.")
-    if len(names) != n or len(set(names)) < n:
-        raise ValueError(f"FeedbackSearch: ids must be {n} different ones, one for each row of X.")
-    return names
 
 
 def _meant(said: Statement, user: str | None, since: float | None, until: float | None) -> bool:
