@@ -167,10 +167,10 @@ def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) 
         sets = [[number(item) for item in each] for each in statement.sets]
         everyone, first = [row for each in sets for row in each], 0
         for own in sets:
-            others = Without(everyone, first, len(own))
+            apart = Without(everyone, first, len(own))
             first += len(own)
             for k, anchor in enumerate(own):
-                taught.compare(anchor, Without(own, k, 1), (), others)
+                taught.compare(anchor, Without(own, k, 1), (), apart)
     else:
         relevant, others = ([number(item) for item in each] for each in (statement.relevant, statement.irrelevant))
         taught.compare(number(statement.query), relevant, statement.grades, others)
