@@ -12,7 +12,8 @@ import pytest
 
 import paloma
 from helpers.cli import NAMES, X, Y, run
-from paloma.cli._columns import Batch
+from paloma.cli._columns import Batch, Wanted
+from paloma.cli._csv_rows import csv_batches
 from paloma.cli._writers import write
 from same import assert_same
 
@@ -258,3 +259,35 @@ def test_text_in_another_encoding_names_the_file(tmp_path):
     shown = run("fit", table, "-o", tmp_path / "m.paloma", code=1).stderr
     assert f"{table} is not text in UTF-8" in shown
     assert "Save it as UTF-8 first." in shown
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_names_that_are_numbers_are_no_row(indexed, tmp_path):
+    table, queries, model = tmp_path / "rows.csv", tmp_path / "queries.csv", tmp_path / "model.paloma"
+    frame = pd.DataFrame(X[:100])
+    frame.assign(label=Y[:100]).to_csv(table, index=indexed)
+    frame.to_csv(queries, index=indexed)
+    run("fit", table, "-o", model, "-q")
+    assert len(run("predict", model, queries).stdout.split()) == 100
+    frame.assign(**{"4": Y[:100]}).to_csv(table, index=indexed)  # a label that is a number, too
+    run("fit", table, "-o", model, "-q", "--label", "4")
+    assert len(paloma.load(model)[-1].labels_) == 100
+    [batch] = csv_batches([["0,1\n", "1,0\n"]], Wanted(needed=False), "rows")
+    assert batch.X.tolist() == [[0, 1], [1, 0]]  # of two columns it may be a row
+
+
+def test_labels_with_leading_zeros_are_names(tmp_path):
+    table, model = tmp_path / "rows.csv", tmp_path / "model.paloma"
+    codes = np.array(["007", "07", "10"])[np.arange(150) % 3]
+    pd.DataFrame(X[:150], columns=NAMES).assign(label=codes).to_csv(table, index=False)
+    run("fit", table, "-o", model, "-q")
+    assert paloma.load(model)[-1].classes_.tolist() == ["007", "07", "10"]
+    run("fit", table, "-o", model, "-q", "--label-type", "int")
+    assert paloma.load(model)[-1].classes_.tolist() == [7, 10]
+
+
+def test_a_missing_label_is_not_to_be_filled_in(tmp_path):
+    table, model = tmp_path / "rows.csv", tmp_path / "model.paloma"
+    table.write_text("\n".join([*HOLES[:3], "1,2,3,4,"]))
+    shown = run("fit", table, "-o", model, "--missing", "mean", code=1).stderr
+    assert "row 3, column 'label': the value is missing; fit, update and index accept --missing drop." in shown

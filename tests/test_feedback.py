@@ -458,3 +458,38 @@ def test_a_suggestion_is_far_from_what_was_asked_and_its_marks_are_likely_to_be_
     [found] = search.suggest(1, k=5, n_tried=N)
     assert found.query == max(free, key=lambda query: mixed(query, step) * apart(query))
     assert list(found.show) == search.search(found.query, 15)[1][: 5 * step : step]
+
+
+def every_lesson(own, grades, others):
+    """(row, other, weight) of every triplet of one anchor, written down one by one."""
+    halves = [0.5 * grade for grade in grades or [1.0] * len(own)]
+    low, span = min(halves), (max(halves) - min(halves)) or 1.0
+    out = [(row, other, 0.5 + 0.5 * (g - low) / span) for row, g in zip(own, halves, strict=True) for other in others]
+    mine = [*zip(own, halves, strict=True)]
+    return out + [(row, other, 0.5 * (g - less) / span) for row, g in mine for other, less in mine if g > less]
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 4), (9, 30), (20, 0)])
+@pytest.mark.parametrize("graded", [False, True])
+def test_the_triplets_of_long_lists_are_evenly_spaced_among_all_of_them(n, m, graded):
+    own, others = [*range(1, 1 + n)], [*range(50, 50 + m)]
+    grades = [k % 4 for k in own] if graded else []
+    all_of_them = every_lesson(own, grades, others)
+    if not all_of_them:
+        return
+    lesson = lesson_of(Statement(id=0, query=0, relevant=own, irrelevant=others, grades=grades), int, N)
+    chosen = [all_of_them[int(k)] for k in np.linspace(0, len(all_of_them) - 1, min(len(all_of_them), MAX_TAUGHT))]
+    assert lesson.triplets[:, 1:].tolist() == [list(each[:2]) for each in chosen]
+    weight = np.array([each[2] for each in chosen])
+    assert np.allclose(lesson.triplet_weight / lesson.triplet_weight.sum(), weight / weight.sum())
+
+
+def test_a_statement_of_thousands_of_items_is_learned_at_once():
+    rng = np.random.default_rng(0)
+    search = FeedbackSearch(rng.normal(size=(6000, 4)))
+    search.label(range(6000), np.arange(6000) % 2)  # 5e10 triplets, of which MAX_TAUGHT are learned
+    search.mark(0, range(1, 3000), range(3000, 6000), grades=range(1, 3000))
+    search.together(range(3000))
+    search.label(range(6000), np.arange(6000) % 3000)
+    assert len(search.log) == 4
+    assert np.isfinite(search.metric_matrix()).all()

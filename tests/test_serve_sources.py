@@ -64,6 +64,16 @@ def test_tables_arrays_and_folders_become_items(tmp_path):
         from_table(table, "nome")
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_tables_of_spreadsheets_become_items(tmp_path, delimiter):
+    table = tmp_path / "t.csv"
+    lines = ["name,a,b,note", "x,1,2,hello", "y,3,4,there"]
+    table.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).replace(",", delimiter).encode())
+    items = from_table(table, "name", text="note")
+    assert items.ids == ["x", "y"]
+    assert items.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

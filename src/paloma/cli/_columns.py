@@ -226,10 +226,12 @@ def joined(parts: list[Batch]) -> list[Batch]:
     return out
 
 
-def bad_cell(where: str, row: int, column: str, text: Any) -> ValueError:
-    """The error about one cell."""
+def bad_cell(
+    where: str, row: int, column: str, text: Any, remedy: str = "fit and update accept --missing drop or mean"
+) -> ValueError:
+    """The error about one cell; remedy : what helps if there is no value."""
     if text is None or (isinstance(text, str) and not text.strip()):
-        what = "the value is missing; fit and update accept --missing drop or mean"
+        what = f"the value is missing; {remedy}"
     elif isinstance(text, int | float) or _is_number(text):
         what = f"{text} is not finite"
     elif _is_number(str(text).replace(",", ".")):
@@ -291,7 +293,8 @@ class LabelType:
 
 
 def _all_whole(labels: Array) -> bool:
-    """Whether every label is written as an integer."""
+    """Whether every label is written as an integer is: 007 is a name, and another one than 7."""
     if labels.dtype.kind == "f":
         return bool((labels == np.floor(labels)).all())
-    return all(label.removeprefix("-").isdecimal() for label in labels.ravel().tolist())
+    words = labels.ravel().tolist()
+    return all(word.removeprefix("-").isdecimal() and str(int(word)) == word for word in words)

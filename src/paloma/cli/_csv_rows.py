@@ -17,14 +17,14 @@ _WIDTH = 64
 def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iterator[Batch | None]:
     """Batches of rows from blocks of lines; an empty block, a pause of the stream, gives None.
 
-    The first line is a header if it contains no number, or the name of the label.
+    The first line is a header if it contains no number, or names that are known.
     """
     columns, delimiter, row = None, ",", 1
     for block in blocks:
         lines = block if all(map(str.strip, block)) else [line for line in block if line.strip()]
         if columns is None and lines:
             delimiter = _delimiter(lines[0])
-            names, lines = _header(lines, delimiter, wanted.label)
+            names, lines = _header(lines, delimiter, wanted)
             columns = plan(names, wanted, where)
         if not lines:
             yield None
@@ -48,10 +48,16 @@ def _cells(lines: list[str], delimiter: str) -> list[list[str]]:
     return list(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
 
 
-def _header(lines: list[str], delimiter: str, label: str) -> tuple[list[str], list[str]]:
-    """Names of the columns, and the remaining lines; unnamed columns are numbered."""
+def _header(lines: list[str], delimiter: str, wanted: Wanted) -> tuple[list[str], list[str]]:
+    """Names of the columns, and the remaining lines; unnamed columns are numbered.
+
+    Names may be numbers, as pandas writes them: 0, 1, 2, ..., or those of the model; of fewer than three columns such a
+    line may as well be a row.
+    """
     first = [cell.strip() for cell in _cells(lines[:1], delimiter)[0]]
-    named = label in first and not label.isdecimal()
+    known = wanted.features or [str(k) for k in range(len(first) - first.count(""))]
+    named = wanted.label in first and not wanted.label.isdecimal()
+    named |= len(known) > 2 and list(filter(set(known).__contains__, first)) == known
     if not named and any(_is_float(cell) for cell in first):
         return [str(k) for k in range(len(first))], lines
     return first, lines[1:]
@@ -75,7 +81,8 @@ def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str
         X, y, ids = _slow(lines, columns, delimiter, row, where, wanted)
     for position, words in ((columns.label, y), (columns.ids, ids)):
         if words is not None and (words == "").any() and (wanted.missing != "drop" or words is ids):
-            raise bad_cell(where, row + int(np.argmax(words == "")), columns.names[position or 0], None)
+            remedy = "fit, update and index accept --missing drop" if words is y else "every row needs an id"
+            raise bad_cell(where, row + int(np.argmax(words == "")), columns.names[position or 0], None, remedy)
     return settled(X, y, ids, columns.feature_names, row, where, wanted)
 
 

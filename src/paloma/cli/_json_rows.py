@@ -104,7 +104,7 @@ def _labels(items: list[dict[str, Any]], label: str | None, row: int, where: str
     labels = [item.get(label) for item in items]
     for k, value in enumerate(labels):
         if value is None or value == "":
-            raise bad_cell(where, row + k, label, None)
+            raise bad_cell(where, row + k, label, None, "fit, update and index accept --missing drop")
     return np.array(labels)
 
 

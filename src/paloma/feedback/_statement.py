@@ -12,7 +12,6 @@ from zlib import crc32
 
 import numpy as np
 
-from .._rows import evenly_spaced
 from .._typing import Array
 
 Item = int | str
@@ -163,19 +162,19 @@ class Lesson:
 
 def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) -> Lesson:
     """`number` gives the number of an item's row, or of a query's; items have the numbers below n_items."""
-    near, far, triplets = list[tuple[Any, ...]](), list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+    taught = Taught()
     if statement.sets:
         sets = [[number(item) for item in each] for each in statement.sets]
+        everyone, first = [row for each in sets for row in each], 0
         for own in sets:
-            others = [row for each in sets if each is not own for row in each]
-            for anchor in own:
-                _compare(anchor, [(row, 1.0) for row in own if row != anchor], others, near, far, triplets)
+            apart = Without(everyone, first, len(own))
+            first += len(own)
+            for k, anchor in enumerate(own):
+                taught.compare(anchor, Without(own, k, 1), (), apart)
     else:
-        grades = statement.grades or (1.0,) * len(statement.relevant)
-        graded = [(number(item), grade) for item, grade in zip(statement.relevant, grades, strict=True)]
-        others = [number(item) for item in statement.irrelevant]
-        _compare(number(statement.query), graded, others, near, far, triplets)
-    near, far, triplets = (_thinned(each) for each in (near, far, triplets))
+        relevant, others = ([number(item) for item in each] for each in (statement.relevant, statement.irrelevant))
+        taught.compare(number(statement.query), relevant, statement.grades, others)
+    near, far, triplets = (_thinned(each) for each in (taught.near, taught.far, taught.triplets))
     implied = bool(near) and not triplets
     if implied:
         rng = np.random.default_rng(_seed(statement, _numbers(near, 2)))
@@ -201,30 +200,76 @@ def _seed(statement: Statement, near: Array) -> Array:
     return near.ravel()
 
 
-def _compare(anchor: int, graded: Any, others: Any, near: list[Any], far: list[Any], triplets: list[Any]) -> None:
-    """Pairs and triplets of one anchor, each with its weight behind it."""
-    if not graded:
-        far += [(anchor, row, 1.0) for row in others]
-        return
-    graded = [(row, 0.5 * grade) for row, grade in graded]  # so that no difference of two of them overflows
-    low, high = min(grade for _, grade in graded), max(grade for _, grade in graded)
-    span = (high - low) or 1.0
-    near += [(anchor, row, 0.5 + 0.5 * (grade - low) / span) for row, grade in graded]
-    far += [(anchor, row, 1.0) for row in others]
-    triplets += [(anchor, row, other, 0.5 + 0.5 * (grade - low) / span) for row, grade in graded for other in others]
-    triplets += [
-        (anchor, row, other, 0.5 * (grade - less) / span)
-        for row, grade in graded
-        for other, less in graded
-        if grade > less
-    ]
+@dataclass(frozen=True)
+class Without:
+    """A list without some neighboring members, and without a copy of it."""
+
+    whole: Sequence[int]
+    start: int
+    n_left_out: int
+
+    def __len__(self) -> int:
+        return len(self.whole) - self.n_left_out
+
+    def __getitem__(self, k: int) -> int:
+        return self.whole[k if k < self.start else k + self.n_left_out]
 
 
-def _thinned(taught: list[Any]) -> list[Any]:
+# So many tuples, and the k-th of them: of long lists there are far too many to be written down.
+Part = tuple[int, Callable[[int], tuple[Any, ...]]]
+
+
+class Taught:
+    """Pairs and triplets of all anchors, each with its weight behind it."""
+
+    def __init__(self) -> None:
+        self.near, self.far, self.triplets = list[Part](), list[Part](), list[Part]()
+
+    def compare(self, anchor: int, rows: Any, grades: Sequence[float], others: Any) -> None:
+        """What one anchor teaches; grades may be empty: all alike."""
+        n, n_others = len(rows), len(others)
+        self.far.append((n_others, lambda k: (anchor, others[k], 1.0)))
+        if not n:
+            return
+        halves = [0.5 * grade for grade in grades]  # so that no difference of two of them overflows
+        low = min(halves, default=0.0)
+        span = (max(halves, default=0.0) - low) or 1.0
+
+        def weight(k: int) -> float:
+            return 0.5 + 0.5 * (halves[k] - low) / span if halves else 0.5
+
+        def told_apart(k: int) -> tuple[Any, ...]:
+            row, other = divmod(k, n_others)
+            return anchor, rows[row], others[other], weight(row)
+
+        self.near.append((n, lambda k: (anchor, rows[k], weight(k))))
+        self.triplets.append((n * n_others, told_apart))
+        if halves:
+            self._in_order(anchor, rows, halves, span)
+
+    def _in_order(self, anchor: int, rows: Any, halves: list[float], span: float) -> None:
+        """Triplets of one relevant row and another of a smaller grade."""
+        levels = np.array(halves)
+        ends = np.searchsorted(np.sort(levels), levels).cumsum()
+
+        def graded(k: int) -> tuple[Any, ...]:
+            row = int(np.searchsorted(ends, k, "right"))
+            less = np.flatnonzero(levels < levels[row])
+            other = int(less[k - int(ends[row])])  # counted from the end of those of the row
+            return anchor, rows[row], rows[other], 0.5 * (halves[row] - halves[other]) / span
+
+        self.triplets.append((int(ends[-1]), graded))
+
+
+def _thinned(parts: list[Part]) -> list[Any]:
     """At most MAX_TAUGHT of them, evenly spaced."""
-    if len(taught) <= MAX_TAUGHT:
-        return taught
-    return [taught[k] for k in evenly_spaced(np.arange(len(taught)), MAX_TAUGHT)]
+    n = sum(n for n, _ in parts)
+    if n <= MAX_TAUGHT:
+        return [of(k) for n, of in parts for k in range(n)]
+    ends = np.cumsum([n for n, _ in parts], dtype=np.int64)
+    chosen = np.linspace(0, n - 1, MAX_TAUGHT).astype(np.int64)
+    places = np.searchsorted(ends, chosen, "right")
+    return [parts[p][1](int(k - ends[p] + parts[p][0])) for k, p in zip(chosen, places, strict=True)]
 
 
 def _numbers(taught: list[Any], width: int) -> Array:

@@ -257,7 +257,10 @@ class FeedbackSearch:
             raise ValueError(f"FeedbackSearch: y must have one label for each of the {len(named)} items.")
         if any(own is None or own != own for own in labels.tolist()):
             raise ValueError("FeedbackSearch: y has a label that is missing; leave such items out.")
-        sets = [[item for item, own in zip(named, labels, strict=True) if own == each] for each in np.unique(labels)]
+        classes, codes = np.unique(labels, return_inverse=True)
+        sets: list[list[Item]] = [[] for _ in classes]
+        for item, code in zip(named, codes.tolist(), strict=True):
+            sets[code].append(item)
         return self._say(id, sets=sets, user=user, time=time)
 
     def _say(self, name: Item | None, **content: Any) -> Item:

@@ -40,7 +40,7 @@ def from_table(
     if suffix == ".npz":
         return _arrays(path, {"ids": id_column, "labels": label, "texts": text}, images)
     if suffix in (".csv", ".tsv"):
-        columns = _table(path, "\t" if suffix == ".tsv" else ",")
+        columns = _table(path, "\t" if suffix == ".tsv" else ",;\t")
     elif suffix == ".parquet":
         columns = optional("pyarrow.parquet", "parquet").read_table(path).to_pydict()
     else:
@@ -79,9 +79,12 @@ def _vector(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) and value.startswith("[") else value
 
 
-def _table(path: Path, delimiter: str) -> dict[str, list[Any]]:
+def _table(path: Path, delimiters: str) -> dict[str, list[Any]]:
+    """Columns by name; cells end at that of the delimiters that the first line has most of."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         try:
+            delimiter = max(delimiters, key=file.readline().count)
+            file.seek(0)
             head, *lines = csv.reader(file, delimiter=delimiter, strict=True)
         except ValueError:  # of nothing, or of bytes that are no UTF-8
             raise ValueError(f"{path}: expected a table in UTF-8 whose first line names its columns.") from None
