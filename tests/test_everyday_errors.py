@@ -28,7 +28,7 @@ def test_labels_that_are_no_classes_are_told():
         paloma.LODML().fit(rows, np.arange(240))
     with pytest.warns(UserWarning, match=r"229 classes for 240 labeled rows, 228 of which are alone.* bin it first"):
         paloma.LODML().fit(rows, np.maximum(np.arange(240), 11))
-    with pytest.warns(UserWarning, match=r"120 classes for 240 labeled rows, 0 of which are alone.* bin it first"):
+    with pytest.warns(UserWarning, match=r"120 classes for 240 labeled rows, fewer than three each.* bin it first"):
         paloma.LODML().fit(rows, np.arange(240) // 2)
 
 
