@@ -1,6 +1,7 @@
 """Search that learns from feedback, against no feedback and against what vector databases offer.
 
-``python -m benchmarks feedback [--sets ...] [--users ...] [--methods ...] [--statements N] [--seeds N] [--ask]``
+``python -m benchmarks feedback [--sets ...] [--users ...] [--methods ...] [--statements N] [--seeds N]
+[--first-seed N] [--ask]``
 
 Simulated users ask about items, see the first results of each method, and mark them by a relation that no method knows.
 A query that is asked again shows results that were not marked yet. Figures at each checkpoint: nDCG@20 and P@10 over
@@ -322,6 +323,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--methods", default=",".join(DEFAULT))
     parser.add_argument("--statements", type=int, default=500)
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0, help="others than those that a rule was chosen on")
     parser.add_argument("--ask", action="store_true", help="compare suggested questions with random ones instead")
     options = parser.parse_args(arguments)
     with threadpool_limits(1):
@@ -354,7 +356,7 @@ def asking(options: argparse.Namespace) -> None:
     body, shares = [], []
     for name in options.sets.split(","):
         curves = []
-        for seed in range(options.seeds):
+        for seed in range(options.first_seed, options.first_seed + options.seeds):
             world = World.of(name, seed)
             [user] = users_of("class", world, seed)
             curves.append([asked_by(world, user, options.statements, seed, suggested) for suggested in (False, True)])
@@ -378,7 +380,7 @@ def study(kind: str, options: argparse.Namespace) -> None:
     for name in options.sets.split(","):
         for label in options.methods.split(","):
             begin, found = time.perf_counter(), []
-            for seed in range(options.seeds):
+            for seed in range(options.first_seed, options.first_seed + options.seeds):
                 world = World.of(name, seed)
                 users = users_of(kind, world, seed)
                 found.append(run(world, users, METHODS[label](world), options.statements, seed))

@@ -97,7 +97,7 @@ class Trainer:
             )
         measured = y.dtype.kind in "iuf" and len(sizes) >= MANY_CLASSES and n < 3 * len(sizes)
         if 2 * n_alone > n or measured:
-            which = f"{n_alone:,} of which are alone in their class and teach nothing" if n_alone else "fewer than three each"
+            which = f"{n_alone:,} of which are alone and teach nothing" if n_alone else "fewer than three each"
             warnings.warn(
                 f"{self.settings.who}: y has {len(sizes):,} classes for {n:,} labeled rows, {which}. {advice}",
                 stacklevel=5,

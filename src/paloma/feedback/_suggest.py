@@ -9,8 +9,9 @@ from .._typing import Array
 from ._rows import Rows
 from ._statement import Statement
 
-# Of the results of suggested queries each, or every third one is shown, whichever are likely to be mixed most.
-STRIDES = (1, 3)
+# Of the results of suggested queries each, or every third or tenth one is shown, whichever are likely to be mixed most,
+# from one in so many items at the most: farther ones are less likely to be relevant than their distances tell.
+STRIDES, ONE_IN = (1, 3, 10), 20
 # Statements, the last ones, that relevance is estimated from, and whose queries others should be far from; and those
 # whose queries are not asked again.
 MARKED, ASKED = 200, 10_000
@@ -19,7 +20,8 @@ MARKED, ASKED = 200, 10_000
 class Relevance:
     """How likely an item is relevant, by its squared distance: two normal distributions of log d^2, of one variance.
 
-    Without items of both kinds nothing is known, and all are as likely as not.
+    Without items of both kinds nothing is known, and all are as likely as not. What is far is never more likely: the
+    first few marks may look so by chance, and questions that believe it find out late.
     """
 
     def __init__(self, values: Array, relevant: Array) -> None:
@@ -29,7 +31,7 @@ class Relevance:
         if not len(yes) or not len(no):
             return
         variance = (((yes - yes.mean()) ** 2).sum() + ((no - no.mean()) ** 2).sum() + 1.0) / (len(logs) + 1)
-        self._slope = (yes.mean() - no.mean()) / variance
+        self._slope = min((yes.mean() - no.mean()) / variance, 0.0)
         self._offset = np.log(len(yes) / len(no)) - self._slope * (yes.mean() + no.mean()) / 2
 
     def __call__(self, values: Array) -> Array:

@@ -21,7 +21,7 @@ from ._model import FeedbackState, Model
 from ._near import Near
 from ._rows import Rows, checked_ids, reach_of
 from ._statement import Item, Statement
-from ._suggest import ASKED, STRIDES, Relevance, marked, spread_choice
+from ._suggest import ASKED, ONE_IN, STRIDES, Relevance, marked, spread_choice
 
 # Judged statements that a point of the curve is a mean of.
 RECENT = 100
@@ -427,8 +427,8 @@ class FeedbackSearch:
 
         Of `n_tried` items that nobody has asked about those are taken whose answers are likely to name relevant and
         irrelevant items alike, judged by the distances of what was marked so far, and that are far from each other and
-        from the last ones that were asked about. If the first k results are too much alike for that, every third one of
-        more is shown.
+        from the last ones that were asked about. If the first k results are too much alike for that, every third or
+        tenth one of more is shown.
         """
         check.check_count("n", n)
         check.check_count("n_tried", n_tried)
@@ -440,7 +440,7 @@ class FeedbackSearch:
         pairs, relevant = marked(reversed(recent), self._rows)
         gaps = self._rows.take(pairs[:, 0]) - self._rows.take(pairs[:, 1])
         likely = Relevance(((gaps @ metric) * gaps).sum(axis=1), relevant)
-        steps = [step for step in STRIDES if step * k < len(self)] or [1]
+        steps = [step for step in STRIDES if step == 1 or ONE_IN * step * k <= len(self)]
         found = [self.search(self._rows.ids[place], min(steps[-1] * k, len(self) - 1), user=user) for place in tried]
         chances = [likely(distances**2) for distances, _ in found]
         shares = np.array([[each[::step][:k].mean() for step in steps] for each in chances]).reshape(-1, len(steps))
