@@ -6,6 +6,9 @@ import scipy.sparse as sp
 
 import paloma
 from helpers import inside
+from paloma._core import loop
+from paloma._spaces.dense import space as dense_space
+from paloma._spaces.grouped import blocks as grouped_blocks
 from same import assert_close
 
 RNG = np.random.default_rng(0)
@@ -143,3 +146,24 @@ def test_equal_neighbors_come_in_the_order_of_rows():
     rows = np.tile(X[:1], (20, 1))
     knn = paloma.MetricKNeighborsClassifier(fitted("ODML"), n_neighbors=3).fit(rows, np.arange(20) % 4)
     assert knn.kneighbors(X[:1])[1].tolist() == [[0, 1, 2]]
+
+
+@pytest.mark.parametrize(("name", "d"), [("LODML", 64), ("ODML", 64), ("LODML", 530), ("OMDML", 64)])
+def test_matrices_that_are_made_whole_late_are_the_same(name, d, monkeypatch):
+    """A first pass may be learned by another loop than the next ones, and loops read and move other halves."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 6, 150)
+    rows = rng.normal(size=(150, d)) + 0.6 * rng.normal(size=(6, d))[y]
+    late = getattr(paloma, name)(random_state=0).fit(rows, y)
+    learn = loop.learn
+
+    def learned(choice, space, *args, **options):
+        tally = learn(choice, space, *args, **options)
+        for matrices in space.modalities.states if hasattr(space, "modalities") else [space.matrices]:
+            matrices.symmetrize()
+        return tally
+
+    for module in (dense_space, grouped_blocks):
+        monkeypatch.setattr(module, "learn", learned)
+    at_once = getattr(paloma, name)(random_state=0).fit(rows, y)
+    assert (late.metric_matrix(1) == at_once.metric_matrix(1)).all()

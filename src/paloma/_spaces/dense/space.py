@@ -18,7 +18,7 @@ from ..._core.stream import Stream, Tally
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
-from .matrices import Matrices
+from .matrices import NARROW, Matrices
 from .metric import DenseMetric
 from .state import matrices_of, matrices_schema, matrices_state
 
@@ -58,7 +58,10 @@ class DenseSpace(Space):
     def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
         """The loop, with averages taken at this rate; None takes none."""
         with sharing(PAIRS, stream.X.shape[1], stream.X.shape[1]):
-            return learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
+            tally = learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
+        if stream.X.shape[1] < NARROW:  # products of our own read squares on the diagonal, and other loops move halves
+            self.close()
+        return tally
 
     def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
         return self.planned(choice, self.matrices, stream, block)

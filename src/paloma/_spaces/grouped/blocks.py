@@ -177,6 +177,7 @@ def learn_modalities(
         _learn_apart(learner, modalities, stream, rounds, advance)
     else:
         learner(Together(modalities, gating, rounds), stream, advance=advance)
+    modalities.settle()
     charged = aggressiveness(choice, stream, 0, n) > 0  # a triplet of weight 0 discounts no expert
     theta = hedge.play(rounds.gaps >= choice.margin - _tie(choice, stream), rounds.opened & charged)
     gaps = (theta * rounds.gaps).sum(axis=1)

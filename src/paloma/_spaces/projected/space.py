@@ -172,7 +172,7 @@ class ProjectedSpace(Space):
         dense = DenseSpace(self.state.inner)
         if self.kind.device is None:
             tally = dense.run(choice, inside, seen, how, None)
-            dense.close()
+            dense.close()  # rows of new directions make the matrices larger
             return tally
         away = DeviceSpace(dense, self.device)
         tally = away.run(choice, inside, seen, how, None)
