@@ -200,8 +200,9 @@ def test_forms():
     assert L2ODML(n_components=5, random_state=0).fit(X, Y).whitener_.shape == (13,)
     for kind in (OASIS, LOSL, paloma.OKS, paloma.OMDML):
         assert kind(random_state=0).fit(X, Y).whitener_ is None
-    wide = np.random.default_rng(0).normal(size=(30, 1025))
-    assert ODML(random_state=0, n_epochs=1).fit(wide, np.arange(30) % 2).whitener_.shape == (1025,)
+    wide = np.random.default_rng(0).normal(size=(30, 1537))
+    assert ODML(random_state=0, n_epochs=1).fit(wide, np.arange(30) % 2).whitener_.shape == (1537,)
+    assert ODML(random_state=0, n_epochs=1).fit(wide[:, :1536], np.arange(30) % 2).whitener_.shape == (1536, 1536)
 
 
 def test_sparse_rows_stay_sparse():

@@ -16,7 +16,7 @@ from .._rows import evenly_spaced, squared_norms
 from .._typing import Array, Rows
 
 # Up to this many features a d x d whitener is made unless another form is asked for.
-MAX_FULL = 1024
+MAX_FULL = 1536
 # Exponent of the eigenvalues of S in W W: 0 is plain rows, 1 is full whitening.
 POWER = 0.5
 # Eigenvalues count as at least this share of the largest.

@@ -29,7 +29,7 @@ MATRICES = """\
         work in any units. "full" whitens X before that, half-way: rows become X W, W = S^(-1/4) with S the shrunk
         scatter of the differences between rows that should be near, so that learning starts at W W instead of the
         identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "full" for ODML,
-        LODML and SLMOML up to 1,024 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others;
+        LODML and SLMOML up to 1,536 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others;
         if `fit` mines dense rows, it also judges by their labels whether features are first divided by their standard
         deviations. None takes X as it is.
     guard : "auto", True or False
