@@ -189,3 +189,17 @@ def test_commands_have_the_options_that_pages_give_them():
             wrong += [f"{page.name}: paloma {name} {option}" for option in options if option not in known[name]]
     assert seen > 30
     assert not wrong
+
+
+def test_files_that_pages_name_are_there():
+    there = {
+        path.name
+        for folder in ("src", "tests", "benchmarks", "release", "examples")
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    named = {
+        (page.name, name) for page in pages for name in re.findall(r"(\w+\.py)\b", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert not {(page, name) for page, name in named if name not in there}
