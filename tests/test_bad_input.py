@@ -144,6 +144,7 @@ PARAMS = [
     ("step", "leap"), ("psd", "sometimes"), ("psd", 0), ("psd", -3), ("scale", "large"),
     ("average", "perhaps"), ("margin", np.nan), ("init", "random"), ("step_params", {"speed": 1.0}),
     ("block_size", 0), ("block_size", "big"), ("n_epochs", 0), ("n_targets", 0), ("n_impostors", 0),
+    ("remine", "yes"), ("early_stopping", "no"), ("verbose", "loud"), ("verbose", -1),
 ]  # fmt: skip
 
 

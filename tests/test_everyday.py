@@ -366,6 +366,21 @@ def test_feedback_that_cannot_be_obeyed_changes_nothing():
     assert index.updates_behind == 0
 
 
+def test_feedback_that_the_guard_would_not_follow_says_so():
+    """Whatever the step, a read-out that is held at its start stays there."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(30, 6))
+    learner = paloma.LODML(random_state=0).partial_fit(rows, rng.integers(0, 12, 30))
+    assert learner.strength_ == 0.0
+    index = paloma.MetricIndex(learner)
+    index.add(rows)
+    token, near = learner.state_token_, index.search(rows[:1], 3)[1][0]
+    assert not index.feedback(0, nearer=near[1], farther=near[2])
+    with pytest.raises(ValueError, match=r"strength_ is 0.*guard=False.*Nothing was changed"):
+        index.feedback(0, nearer=near[2], farther=near[1])
+    assert learner.state_token_ == token
+
+
 # -- errors that say what to do ----------------------------------------------------------------------------------------
 
 

@@ -179,6 +179,12 @@ def test_bad_regions_are_refused(parameters, message):
         paloma.LODML(**parameters).fit(X, triplets=T)
 
 
+@pytest.mark.parametrize("region", ["far", -1, 0.5])
+def test_what_is_no_region_has_no_matrix(region):
+    with pytest.raises(ValueError, match="number of a region must be an integer"):
+        paloma.LODML(regions=3).fit(X, triplets=T).metric_matrix(region)
+
+
 def test_soft_regions_where_they_cannot_be():
     with pytest.raises(ValueError, match="journal"):
         paloma.L2ODML(regions=3, soft_regions=True).fit(X, triplets=T)

@@ -118,6 +118,25 @@ def test_rows_whose_squares_leave_the_precision_are_refused(name, method, dtype,
         getattr(learner, method)((X * factor).astype(dtype), Y)
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", ["LODML", "OASIS", "L2ODML", "SLMOML", "OKS", "OMDML", "DiagonalODML"])
+@pytest.mark.parametrize("factor", [1e-200, 1e-80])
+def test_triplets_of_rows_too_small_to_learn_from_are_refused(name, method, factor):
+    """Their norms were 0, so that nothing was learned, in silence."""
+    learner = getattr(paloma, name)(random_state=0)
+    with pytest.raises(ValueError, match=r"too small.*Multiply the data"):
+        getattr(learner, method)(X * factor, triplets=[[0, 1, 2], [3, 4, 5]])
+    assert not vars(learner).keys() & {"_model", "n_features_in_"}
+
+
+@pytest.mark.parametrize("name", ["LODML", "OASIS", "L2ODML", "SLMOML", "OMDML", "DiagonalODML"])
+def test_rows_of_the_smallest_units_are_learned(name):
+    for rows in (X, np.hstack([X, X, X, X])):
+        plain, tiny = (getattr(paloma, name)(random_state=0).fit(rows * unit, Y) for unit in (1.0, 2.0**-228))
+        assert tiny.n_updates_ == plain.n_updates_ > 0
+        np.testing.assert_allclose(tiny.shared_, plain.shared_, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("d", [3, 17, 40])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_wide_matrices_are_updated_by_panels(d, dtype, monkeypatch):

@@ -52,6 +52,15 @@ def test_few_differences_hardly_whiten():
     assert whitener_of("full", rows, np.empty((0, 2), int)) is None
 
 
+def test_whitening_of_few_rows_with_many_features():
+    """Of hundreds of equal eigenvalues, LAPACK's default solver now and then finds none: an Internal Error."""
+    rng = np.random.default_rng(1432)
+    rows = rng.normal(size=(rng.integers(30, 60), 600)) / 5.5
+    W, ridge = made(full_whitener, rows), np.linalg.qr(rows.T, mode="complete")[0][:, len(rows) :]
+    image = ridge.T @ W @ ridge
+    assert np.allclose(image, np.eye(len(image)) * image[0, 0])
+
+
 # --- learners ------------------------------------------------------------------------------------------------
 
 

@@ -18,6 +18,8 @@ FLOATS = [np.float64, np.float32]
 _HEAVIEST = 1e100
 # Beyond these norms (in scaled units) |a|^4 leaves float64, or |a|^2 leaves float32.
 _LARGEST = {8: 1e70, 4: 1e17}
+# Below these values |a|^4 leaves float64, or |a|^2 leaves float32.
+_SMALLEST = {8: 1e-70, 4: 1e-16}
 # Rows that are read are worth a look in scaled units only beyond these values.
 _HUGE = {8: 1e30, 4: 1e6}
 
@@ -303,12 +305,12 @@ def check_magnitude(estimator: Any, X: Any, factor: float) -> None:
         )
 
 
-def check_minable(estimator: Any, X: Any) -> None:
-    """Refuse rows so small that their squared distances, by which triplets are mined, vanish."""
+def check_not_tiny(estimator: Any, X: Any) -> None:
+    """Refuse rows so small that no triplet could be told from a degenerate one, in the units that they come in."""
     largest = _largest(X)
-    if 0.0 < largest < 1e3 * np.sqrt(float(np.finfo(X.dtype).tiny)):
+    if 0.0 < largest < _SMALLEST[X.dtype.itemsize]:
         raise ValueError(
-            f"{name_of(estimator)}: values in X are too small, at most {largest:.0e}: squared distances would vanish "
+            f"{name_of(estimator)}: values in X are too small, at most {largest:.0e}: powers of distances would vanish "
             f"in {X.dtype}. Multiply the data by a constant{', or use float64' if X.dtype == np.float32 else ''}."
         )
 

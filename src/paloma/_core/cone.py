@@ -68,7 +68,7 @@ class Solved:
             if typical > 0.0 and _definite(matrix, share * typical):
                 self.radius, self._less, self._vectors = 0.5 * share * typical, True, np.empty((0, 0))
                 return
-        values, vectors = eigh(matrix, check_finite=False)
+        values, vectors = eigh(matrix, driver="evd", check_finite=False)
         self.radius, n = float(np.abs(values).min()) / 4, int((values < 0).sum())
         self._less = 2 * n <= len(values)  # P_+ is the matrix less its negative part, or is its positive part
         part, rest = (slice(0, n), slice(n, None)) if self._less else (slice(n, None), slice(0, n))

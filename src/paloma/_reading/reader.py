@@ -234,6 +234,7 @@ class Reader:
         if label is None:
             code = SHARED
         elif self.regions is not None:
+            check.check_count("the number of a region", label, 0)
             code = int(label)
         else:
             code = int(self.codes(np.array([label]), 1, "label")[0])

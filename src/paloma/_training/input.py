@@ -75,7 +75,7 @@ def checked(
     if settings.scaling.word is None or X.dtype == np.float64 or given is None:
         check.check_magnitude(who, X, 1.0)
     if given is None and not settings.space.pairwise:
-        check.check_minable(who, X)
+        check.check_not_tiny(who, X)
     if groups is not None:
         groups = check.check_labels(learner, groups, len(given), "triplets or pairs")
         check.check_marker(learner, settings.unlabeled, groups)

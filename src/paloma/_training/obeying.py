@@ -29,7 +29,7 @@ def obeying(settings: Settings, model: Model, rows: Rows, labels: list[Any], typ
     One step, the smallest that makes the read-out agree with a margin, OBEYED times that of the hinge: the step for
     this margin itself or, since the p.s.d. and guarded read-out may say less than the raw iterates, for a larger one,
     found by doubling and bisection. Averaged iterates become the current ones, which a single step would hardly move.
-    If no step is enough, ValueError.
+    If no step is enough, or the guard keeps the read-out at its start, ValueError.
 
     model : is changed; pass a copy.
     labels : classes of the second and the third row, None without one.
@@ -47,6 +47,11 @@ def obeying(settings: Settings, model: Model, rows: Rows, labels: list[Any], typ
     lead = _lead(settings, model, rows, places)
     if lead >= 0.5 * target:
         return None
+    if model.strength[0] == 0.0:
+        raise ValueError(
+            f"{settings.who}: the guard found nothing in what was learned to follow (strength_ is 0), so no statement "
+            "can move the metric. Use guard=False, or begin with a learner that has not learned. Nothing was changed."
+        )
     model.space.adopt(model.blend(settings))
     model.counts.n_means, model.metric = 0, None
     stream = Stream(whitened(rows, model.whitener), np.array([[0, 1, 2]]), places, model.space.factor)

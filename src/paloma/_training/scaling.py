@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from .._core.choice import Choice
 from .._threads import sharing
 from .._typing import Array, Rows
+from .._validation import check_not_tiny
 from .mining import TILE, Miner
 from .units import better_units
 from .whitening import MAX_FULL, whitener_of
@@ -69,4 +70,5 @@ class Scaler:
             return 1.0
         if triplets is None or not len(triplets):
             return None
+        check_not_tiny(self.who, X)
         return space.scale(self.who, self.choice, X, triplets)

@@ -65,7 +65,7 @@ def full_whitener(differences: Iterator[Array], n: int, d: int) -> Array | None:
     if mean <= 0.0:
         return None
     weight = _shrinkage(squares - d * mean * mean, max(fourth / n - squares, 0.0) / n)
-    values, vectors = eigh((1.0 - weight) * scatter + weight * mean * np.eye(d))
+    values, vectors = eigh((1.0 - weight) * scatter + weight * mean * np.eye(d), driver="evd")
     return (vectors * _powers(values)) @ vectors.T
 
 

@@ -31,7 +31,8 @@ MATRICES = """\
         identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "full" for ODML,
         LODML and SLMOML up to 1,536 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others;
         if `fit` mines dense rows, it also judges by their labels whether features are first divided by their standard
-        deviations. None takes X as it is.
+        deviations. A stream is whitened by "auto" only if its first triplets have as many pairs of near rows as there
+        are features. None takes X as it is.
     guard : "auto", True or False
         After `fit` from labels, rows judge how far the metrics follow what was learned (`strength_`), and how far its
         local part (`local_share_`): two halves by what the other one teaches, or 400 of many rows by others. If labels

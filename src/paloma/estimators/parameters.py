@@ -78,7 +78,9 @@ def _check_numbers(learner: Any) -> None:
     for name in ("n_targets", "n_impostors", "n_epochs", "reservoir_size"):
         check.check_count(name, getattr(learner, name))
     check.check_word("memory", learner.memory, ("auto", "sample", "window"))
-    check.check_word("balanced", learner.balanced, (True, False))
+    for name in ("balanced", "remine", "early_stopping"):
+        check.check_word(name, getattr(learner, name), (True, False))
+    check.check_count("verbose", int(learner.verbose) if isinstance(learner.verbose, bool) else learner.verbose, 0)
     if learner.pair_threshold != "auto":
         check.check_real("pair_threshold", learner.pair_threshold, -1e300, 1e300)
     check.check_word("scale", learner.scale, ("auto", "full", "diagonal", "scalar", None))

@@ -302,12 +302,12 @@ class DenseMetric:
 
     def components(self) -> Array:
         """(d, d) map whose Euclidean distances are those of the shared part, largest eigenvalue first."""
-        values, vectors = eigh(self.matrix(SHARED))
+        values, vectors = eigh(self.matrix(SHARED), driver="evd")
         return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T[::-1])
 
     def root(self) -> Array:
         """The symmetric root of the shared part."""
-        values, vectors = eigh(self.matrix(SHARED))
+        values, vectors = eigh(self.matrix(SHARED), driver="evd")
         return (np.sqrt(np.maximum(values, 0.0)) * vectors) @ vectors.T
 
     def transform(self, X: Array) -> Array:

@@ -280,7 +280,7 @@ def _factor(X: Array, start: Array | None, rank: int) -> Array:
     """W with `rank` rows: W^T W is the nearest to a given start, or the projection on X's principal directions."""
     if start is None:
         return principal_rows(X, rank)
-    values, vectors = eigh(start)
+    values, vectors = eigh(start, driver="evd")
     return np.ascontiguousarray((np.sqrt(np.maximum(values, 0.0)) * vectors).T[::-1][:rank])
 
 
