@@ -6,8 +6,8 @@
 - ``python -m benchmarks serve --soak --seconds 3600``: 5 searches and 50 statements a second; memory is flat, p99 too
 
 These are the defaults for `--seconds`; each one prints a table of goals, met or missed. There are 100,000 x 128 items
-(`--items`, `--features`), and other rates for the first and the last (`--searches`, `--statements`, `--clients`), before
-which so many statements are said in batches (`--filled`): what a long log costs is seen in a minute. The server is a
+(`--items`, `--features`), and other rates for the first and the last (`--searches`, `--statements`, `--clients`). With
+`--filled N`, N statements are said in batches before, so that a minute shows what a long log costs. The server is a
 process of its own; the goals are for two cores that nothing else uses, clients included.
 
 Requests leave at their times whether or not the ones before are answered; latencies count from then. Every search names
