@@ -22,8 +22,8 @@ def project(matrix: Array) -> Array:
 
 
 def lifted(matrix: Array, floor: float) -> Array:
-    """The nearest symmetric matrix without eigenvalues below a floor."""
-    if _definite(matrix, floor):
+    """A symmetric matrix, if it is positive definite; otherwise the nearest one without eigenvalues below a floor."""
+    if _definite(matrix):
         return matrix
     shift = matrix.dtype.type(floor) * np.eye(len(matrix), dtype=matrix.dtype)
     return project(matrix - shift) + shift

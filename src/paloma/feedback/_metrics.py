@@ -70,7 +70,7 @@ class Metrics:
         return Metrics(shared, {**self.own, user: moved} if user else self.own)
 
     def lifted(self, floor: float, users: Iterable[str]) -> "Metrics":
-        """The nearest ones of which U, and L of these users, have no eigenvalue below a floor."""
+        """These metrics with U, and L of these users, lifted into the cone where they left it."""
         own = {user: lifted(self.own[user], floor) for user in users if user in self.own}
         return Metrics(lifted(self.shared, floor), {**self.own, **own})
 

@@ -36,8 +36,8 @@ RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 160, 320, 640, 1280
 PAGE, LONG_PAGE = 32, 128
 # The last statements, so many, are learned anew if others are believed than before, however long the log is.
 RECALL = 4096
-# After the last renewal, full pages leave no eigenvalue of what is learned below this: all start at 1.
-FLOOR = 0.05
+# What has left the cone when a page after the last renewal is full gets eigenvalues of at least this; all start at 1.
+FLOOR = 0.1
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
