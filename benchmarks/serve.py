@@ -6,8 +6,9 @@
 - ``python -m benchmarks serve --soak --seconds 3600``: 5 searches and 50 statements a second; memory is flat, p99 too
 
 These are the defaults for `--seconds`; each one prints a table of goals, met or missed. There are 100,000 x 128 items
-(`--items`, `--features`), and other rates for the first and the last (`--searches`, `--statements`, `--clients`). The
-server is a process of its own; the goals are for two cores that nothing else uses, clients included.
+(`--items`, `--features`), and other rates for the first and the last (`--searches`, `--statements`, `--clients`). With
+`--filled N`, N statements are said in batches before, so that a minute shows what a long log costs. The server is a
+process of its own; the goals are for two cores that nothing else uses, clients included.
 
 Requests leave at their times whether or not the ones before are answered; latencies count from then. Every search names
 the last statement of its client, so that it waits until the model has heard it. The soak compares its last sixth with
@@ -31,7 +32,7 @@ import numpy as np
 from .timing import console, table
 
 TOKEN = "a-token-for-benchmarks-0123456789"
-CLASSES = 50
+CLASSES, BATCH = 50, 64
 
 
 def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,6 +89,10 @@ class World:
                 "relevant": [str(k) for k in dict.fromkeys(right)],
                 "irrelevant": [str(k) for k in dict.fromkeys(wrong)]}  # fmt: skip
 
+    def batch(self, user: str) -> list[dict[str, Any]]:
+        """Statements that are said together."""
+        return [self.statement(user) for _ in range(BATCH)]
+
     async def send(self, client: Client, kind: str, due: float) -> None:
         if kind == "search":
             item = str(int(self.rng.integers(len(self.y))))
@@ -106,9 +111,11 @@ async def paced(port: int, y: np.ndarray, options: argparse.Namespace, server: "
     """Requests at their times, by clients in turn."""
     world, clients = World(y), [Client(port, k) for k in range(options.clients)]
     for _ in range(5):  # loops are compiled or loaded, and the first search prepares others
-        said = [world.statement(clients[0].name) for _ in range(64)]
-        told = (await clients[0].ask("POST", "/statements/batch", {"statements": said}))[1]
+        told = (await clients[0].ask("POST", "/statements/batch", {"statements": world.batch(clients[0].name)}))[1]
         await clients[0].ask("POST", "/search", {"item": "0", "after": told["seq"]})
+    for k in range(options.filled // BATCH):
+        await clients[0].ask("POST", "/statements/batch", {"statements": world.batch(clients[k % len(clients)].name)})
+    await learned(clients[0])
     times = [(k / rate, kind) for kind, rate in (("search", options.searches), ("statement", options.statements))
              for k in range(int(rate * options.seconds))]  # fmt: skip
     start, waiting, sixth = time.perf_counter() + 0.5, set[asyncio.Task[None]](), options.seconds / 6
@@ -128,7 +135,8 @@ async def paced(port: int, y: np.ndarray, options: argparse.Namespace, server: "
     memory.append(server.memory())
     cpu, n = server.cpu() - cpu, len(times)
     await clients[0].ask("POST", "/search", {"item": "0", "after": max(client.seq for client in clients)})
-    told = [[f"{kind} p50", f"{world.percentile(kind, 50):.1f} ms"] for kind in ("search", "statement")]
+    told = [[f"{kind} p50, p99", ", ".join(f"{world.percentile(kind, q):.1f} ms" for q in (50, 99))]
+            for kind in ("search", "statement")]  # fmt: skip
     told.append(["CPU of the server", f"{1e3 * cpu / n:.1f} ms a request, {cpu / options.seconds:.2f} cores"])
     if options.soak:
         for kind in ("search", "statement"):
@@ -158,18 +166,16 @@ async def batches(port: int, y: np.ndarray, options: argparse.Namespace, server:
     async def tell(client: Client) -> None:
         nonlocal n
         while (due := time.perf_counter()) < begun + options.seconds:
-            said = [world.statement(client.name) for _ in range(64)]
-            status, told = await client.ask("POST", "/statements/batch", {"statements": said})
+            status, told = await client.ask("POST", "/statements/batch", {"statements": world.batch(client.name)})
             world.taken.append((due, "batch", time.perf_counter() - due))
             if status == 201:
-                n, client.seq = n + 64, told["seq"]
+                n, client.seq = n + BATCH, told["seq"]
             else:
                 world.errors.append((status, told))
 
     await asyncio.gather(*(tell(client) for client in clients))
     rate = n / (time.perf_counter() - begun)
-    while (health := (await clients[0].ask("GET", "/health"))[1])["seq"] < health["acknowledged"]:
-        await asyncio.sleep(0.1)
+    await learned(clients[0])
     taken = time.perf_counter() - begun
     return [
         ["batch p50, p99", f"{world.percentile('batch', 50):.0f} ms, {world.percentile('batch', 99):.0f} ms"],
@@ -178,6 +184,12 @@ async def batches(port: int, y: np.ndarray, options: argparse.Namespace, server:
         goal("durable", f"{rate:,.0f} statements/s", "1,000", rate >= 1000),
         refused(world),
     ]
+
+
+async def learned(client: Client) -> None:
+    """Wait until the model has heard everything."""
+    while (health := (await client.ask("GET", "/health"))[1])["seq"] < health["acknowledged"]:
+        await asyncio.sleep(0.1)
 
 
 def goal(what: str, found: str, asked: str, met: bool) -> list[str]:
@@ -215,7 +227,7 @@ def main(arguments: Sequence[str] = ()) -> None:
     )
     for name, kind in (("searches", float), ("statements", float), ("seconds", float)):
         parser.add_argument(f"--{name}", type=kind)
-    for name, value in (("items", 100_000), ("features", 128), ("clients", 16)):
+    for name, value in (("items", 100_000), ("features", 128), ("clients", 16), ("filled", 0)):
         parser.add_argument(f"--{name}", type=int, default=value)
     chosen = parser.add_mutually_exclusive_group()
     for name in ("batches", "soak"):
@@ -246,6 +258,6 @@ def main(arguments: Sequence[str] = ()) -> None:
                 server.terminate()
     what = (
         "batches of 64" if options.batches else f"{options.searches:g} searches/s, {options.statements:g} statements/s"
-    )
+    ) + (f" after {options.filled:,} statements" if options.filled else "")
     table(f"{options.items:,} x {options.features} items, {what}, {options.seconds:g} s; load average of the machine "
           f"{os.getloadavg()[0]:.1f}", ["", "found", "goal", ""], [[*row, "", ""][:4] for row in told])  # fmt: skip

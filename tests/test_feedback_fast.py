@@ -15,7 +15,7 @@ from paloma._core.step import Step
 from paloma.feedback import FeedbackSearch, FeedbackState, Statement
 from paloma.feedback._guard import STRENGTHS
 from paloma.feedback._metrics import Metrics
-from paloma.feedback._model import PAGE
+from paloma.feedback._model import FLOOR, PAGE
 from paloma.feedback._rows import Rows
 from twins import neighbors as twin
 from twins import stacked
@@ -223,6 +223,26 @@ def test_what_was_not_judged_again_is_not_missed(tmp_path):
         same(search, other)
 
 
+def test_long_pages_end_inside_the_cone(monkeypatch):
+    """So that reading what was learned later solves no eigenproblem; nobody who was silent is touched."""
+
+    def smallest():
+        search = FeedbackSearch(X, guard=False)
+        search.tell_all(many(1408))
+        learned = search.state.learned
+        spoke = {said.user for said in search.log[1280:]} - {None}
+        return learned, [np.linalg.eigvalsh(each)[0] for each in (learned.shared, *map(learned.own.get, spoke))]
+
+    learned, found = smallest()
+    assert min(found) > 0.0
+    assert np.isclose(min(found), FLOOR, atol=1e-5)
+    monkeypatch.setattr("paloma.feedback._model.FLOOR", -1e6)
+    other, raw = smallest()
+    assert min(raw) < 0.0
+    assert np.array_equal(learned.own["guest 3"], other.own["guest 3"])
+    assert not np.array_equal(learned.shared, other.shared)
+
+
 def test_items_mapped_once_are_differences_mapped(monkeypatch):
     """In a long log, to rounding; items may lie far from the origin."""
     said, far = many(1450), X + 1e3
@@ -255,6 +275,9 @@ def test_a_damaged_state_is_refused(tmp_path):
         "root": plain["root"][:2],
         "lam": 2.0,
         "strength": 0.3,
+        "scores": plain["scores"][1:],
+        "sizes": plain["sizes"][1:],
+        "counts": np.zeros(1, np.int64),
     }
     assert FeedbackState.__paloma_restore__(plain).n == 40
     for name, value in wrong.items():

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from paloma.feedback import Statement
-from paloma.feedback._guard import CAUTION, LEAST, STRENGTHS, Judged
+from paloma.feedback._guard import CAUTION, LEAST, STRENGTHS, WINDOW, Judged, Scores
 from paloma.feedback._log import Log
 
 N = 600  # several sheets, the last one not full
@@ -128,3 +128,25 @@ def test_who_marks_one_kind_only_is_never_disbelieved_for_rounding(share):
         sums = np.column_stack([items, distance, share * items, share * distance])
         judged = Judged().extended(np.empty((0, len(STRENGTHS))), [], sums, ["anna"] * n)
         assert judged.distrusted() == judged.distrusted(frozenset({"anna"})) == set()
+
+
+def test_scores_long_past_are_means_of_pages():
+    rng, scores = np.random.default_rng(3), Scores()
+    sizes = [1, 0, 2, *rng.integers(0, 33, 70).tolist()]
+    pages = [(rng.random((n, len(STRENGTHS))), rng.integers(3, size=n)) for n in sizes]
+    pages[4][0][:] = np.nan  # not judged
+    for page in pages:
+        scores = scores.extended(*page)
+    whole, who = (np.concatenate(each) for each in zip(*pages, strict=True))
+    means = np.concatenate([np.broadcast_to(page.mean(axis=0), page.shape) for page, _ in pages if len(page)])
+    n_past = len(scores) - sum(len(codes) for _, codes in scores.pages)
+    assert len(scores) == len(whole) > n_past > 0
+    assert len(whole) - n_past < WINDOW + 33
+    assert np.array_equal(scores.shares, np.concatenate([means[:n_past], whole[n_past:]]), equal_nan=True)
+    for found, given in zip(scores.recent, (whole, who), strict=True):
+        assert np.array_equal(found, given[-WINDOW:])
+    again = Scores.of_arrays(**scores.as_arrays())
+    more = rng.random((WINDOW, len(STRENGTHS))), np.zeros(WINDOW, np.int64)
+    for one, other in ((scores, again), (scores.extended(*more), again.extended(*more))):
+        assert np.array_equal(one.shares, other.shares, equal_nan=True)
+        assert [len(codes) for _, codes in one.pages] == [len(codes) for _, codes in other.pages]

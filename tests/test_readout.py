@@ -8,7 +8,7 @@ from scipy.linalg import eigh
 
 import paloma
 from paloma._core import cone
-from paloma._core.cone import Follower, Solved, project
+from paloma._core.cone import Follower, Solved, lifted, project
 from paloma._core.locality import SHARED, UNSEEN, Locality
 from paloma._spaces.dense.matrices import Matrices
 from paloma._spaces.dense.metric import DenseMetric
@@ -68,6 +68,10 @@ def test_an_eigenvalue_at_zero_is_never_followed():
 def test_project_takes_either_side(shift):
     matrix = symmetric(np.random.default_rng(2), D, shift)
     np.testing.assert_allclose(project(matrix), plainly(matrix), atol=1e-12)
+    values, vectors = np.linalg.eigh(matrix)
+    for floor in (0.1, 1.0):
+        raised = values if values[0] > 0.0 else np.maximum(values, floor)
+        np.testing.assert_allclose(lifted(matrix, floor), (vectors * raised) @ vectors.T, atol=1e-12)
 
 
 def test_float32_is_followed_to_its_own_rounding():

@@ -107,6 +107,17 @@ def test_undo_before_and_after_a_snapshot(tmp_path, some, gone):
     assert_opens_alike(folder, service, "/api/v1/undo", {"key": "undo-0000001", "statement": first + gone})
 
 
+def test_a_snapshot_after_an_undo_is_used(tmp_path, some, monkeypatch):
+    service, heard = Service(tmp_path / "s", some), []
+    seq = talk(service, 0, 90)
+    service.admin.ask("POST", "/api/v1/undo", {"key": "undo-0000001", "statement": seq - 50})
+    talk(service, 90, 170)
+    service.close()
+    monkeypatch.setattr(_snapshots.Snapshots, "heard", lambda self, n, served: heard.append(n))
+    Service(tmp_path / "s").close()
+    assert heard[0] <= 24 + 32
+
+
 def test_new_items_make_snapshots_of_fewer_useless(tmp_path, some):
     folder = tmp_path / "s"
     service = Service(folder, some)
@@ -123,14 +134,14 @@ def test_what_is_no_good_snapshot_is_passed_over(tmp_path, some):
     service.close()
     newest = files(folder)[-1]
     good, whole = newest.read_bytes(), load(newest)
-    assert len(whole.seqs) == 80  # the last renewal
+    assert whole.state.n == 80  # the last renewal
     for bad in (b"", good[:-1], good[: len(good) // 2], bytes([*good[:5000], good[5000] ^ 1, *good[5001:]])):
         newest.write_bytes(bad)
         assert same(reopened(folder)[0], before)
     for other in (
         replace(whole, made_by="another machine"),
         replace(whole, n_items=7),
-        replace(whole, seqs=[seq + 1 for seq in whole.seqs]),
+        replace(whole, told=whole.told[::-1]),
     ):
         save(other, newest)
         assert same(reopened(folder)[0], before)

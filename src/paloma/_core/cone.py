@@ -21,6 +21,14 @@ def project(matrix: Array) -> Array:
     return symmetric - part if less else part
 
 
+def lifted(matrix: Array, floor: float) -> Array:
+    """A symmetric matrix, if it is positive definite; otherwise the nearest one without eigenvalues below a floor."""
+    if _definite(matrix):
+        return matrix
+    shift = matrix.dtype.type(floor) * np.eye(len(matrix), dtype=matrix.dtype)
+    return project(matrix - shift) + shift
+
+
 def smaller_side(symmetric: Array) -> tuple[bool, Array, Array]:
     """The eigenvalues of one sign and their vectors, whichever are fewer: (True, ...) those below 0."""
     negative, d = _negative(symmetric), len(symmetric)

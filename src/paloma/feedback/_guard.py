@@ -21,34 +21,83 @@ LEAST, WINDOW = 3, 400
 DOUBT = 0.25
 # What a covariance may be by rounding alone, in units of the distances that it is made of.
 ROUNDING = 1e-10
+_NONE = np.empty((0, len(STRENGTHS)))
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Share of each judged statement that is ranked right at each of STRENGTHS; NaN if it was not judged.
+
+    pages : for each page, as far back as the last WINDOW statements need, these shares, and numbers of who made them.
+    past : of each page before, of which nobody asks more, how many statements it had, and their mean.
+
+    What one state has is never changed: it belongs to all later ones too.
+    """
+
+    pages: tuple[tuple[Array, Array], ...] = ()
+    past: tuple[tuple[int, Array], ...] = ()
+
+    def __len__(self) -> int:
+        return sum(n for n, _ in self.past) + sum(len(codes) for _, codes in self.pages)
+
+    def extended(self, scores: Array, codes: Array) -> "Scores":
+        """A page more."""
+        pages, past = (*self.pages, (scores, codes)), self.past
+        while sum(len(codes) for _, codes in pages[1:]) >= WINDOW:
+            oldest, pages = pages[0][0], pages[1:]
+            past = (*past, (len(oldest), oldest.mean(axis=0))) if len(oldest) else past
+        return Scores(pages, past)
+
+    @property
+    def shares(self) -> Array:
+        """Of all statements, (n, len(STRENGTHS)); of those past, the mean of their page."""
+        past = (np.broadcast_to(mean, (n, len(STRENGTHS))) for n, mean in self.past)
+        return np.concatenate([_NONE, *past, *(scores for scores, _ in self.pages)])
+
+    @property
+    def recent(self) -> tuple[Array, Array]:
+        """Of the last WINDOW statements, and who made them."""
+        scores, codes = self._joined()
+        return scores[-WINDOW:], codes[-WINDOW:]
+
+    def _joined(self) -> tuple[Array, Array]:
+        codes = np.concatenate([np.empty(0, np.int64), *(codes for _, codes in self.pages)])
+        return np.concatenate([_NONE, *(scores for scores, _ in self.pages)]), codes
+
+    def as_arrays(self) -> dict[str, Array]:
+        """As a file holds them."""
+        scores, codes = self._joined()
+        sizes, counts = [len(codes) for _, codes in self.pages], [n for n, _ in self.past]
+        means = np.concatenate([_NONE, *(mean[None] for _, mean in self.past)])
+        return {"scores": scores, "codes": codes, "sizes": np.array(sizes, np.int64),
+                "counts": np.array(counts, np.int64), "means": means}  # fmt: skip
+
+    @classmethod
+    def of_arrays(cls, scores: Array, codes: Array, sizes: Array, counts: Array, means: Array) -> "Scores":
+        """Of what a file held; ValueError if that is no such thing."""
+        whole = all(each.dtype == np.int64 and each.ndim == 1 for each in (codes, sizes, counts))
+        whole = whole and scores.shape == (len(codes), len(STRENGTHS)) and means.shape == (len(counts), len(STRENGTHS))
+        if not whole or sizes.sum() != len(codes) or sizes.min(initial=0) < 0 or counts.min(initial=1) < 1:
+            raise ValueError("FeedbackState: scores of other kinds or shapes than those of a state.")
+        ends = sizes.cumsum()[:-1]
+        pages = zip(np.split(scores, ends), np.split(codes, ends), strict=True) if len(sizes) else ()
+        return cls(tuple(pages), tuple(zip(counts.tolist(), means, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Who made the statements that were judged, "" for nobody, as numbers among `names`, and what was found.
 
-    pages : scores of statements, NaN if they were not judged, and who made them. marks : for each name the sum of
-        v v^T over the queries that had marks, v = (1, items, their distances, relevant ones, the distances of these).
-
-    Pages are never changed: that of one state belongs to all later ones too.
+    marks : for each name the sum of v v^T over the queries that had marks, v = (1, items, their distances, relevant
+        ones, the distances of these).
     """
 
     names: tuple[str, ...] = ()
-    pages: tuple[tuple[Array, Array], ...] = ()
+    scores: Scores = Scores()
     marks: Array = field(default_factory=lambda: np.zeros((0, 5, 5)))
 
     def __len__(self) -> int:
-        return sum(len(codes) for _, codes in self.pages)
-
-    @property
-    def scores(self) -> Array:
-        """Share of each statement that is ranked right at each strength, (n, len(STRENGTHS))."""
-        return np.concatenate([np.empty((0, len(STRENGTHS))), *(scores for scores, _ in self.pages)])
-
-    @property
-    def codes(self) -> Array:
-        """Number among `names` of who made each statement, (n,)."""
-        return np.concatenate([np.empty(0, np.int64), *(codes for _, codes in self.pages)])
+        return len(self.scores)
 
     def extended(
         self, scores: Array, users: list[str], sums: Array | None = None, speakers: Sequence[str] = ()
@@ -61,7 +110,8 @@ class Judged:
         if sums is not None:
             v = np.column_stack([np.ones(len(sums)), sums])
             np.add.at(marks, [known[name] for name in speakers], v[:, :, None] * v[:, None, :])
-        return Judged(names, (*self.pages, (scores, np.array([known[user] for user in users], np.int64))), marks)
+        codes = np.array([known[user] for user in users], np.int64)
+        return Judged(names, self.scores.extended(scores, codes), marks)
 
     def distrusted(self, before: frozenset[str] = frozenset()) -> frozenset[str]:
         """Speakers who call what is far relevant; those who did `before` until they no longer do.
@@ -81,23 +131,14 @@ class Judged:
         return frozenset(self.names[code] for code in suspects
                          if self.names[code] in before or total[code] > CAUTION * error[code])  # fmt: skip
 
-    def _recent(self) -> tuple[Array, Array]:
-        """Scores of the last WINDOW statements, and who made them."""
-        first, n = len(self.pages), 0
-        while first and n < WINDOW:
-            first -= 1
-            n += len(self.pages[first][1])
-        last = Judged(pages=self.pages[first:])
-        return last.scores[-WINDOW:], last.codes[-WINDOW:]
-
     @property
     def complete(self) -> bool:
         """Whether all statements that decide on strength were judged."""
-        return not np.isnan(self._recent()[0]).any()
+        return not np.isnan(self.scores.recent[0]).any()
 
     def believed(self, distrusted: frozenset[str]) -> Array:
         """Recent scores of all others."""
-        scores, who = self._recent()
+        scores, who = self.scores.recent
         return scores[~np.isin(who, [code for code, name in enumerate(self.names) if name in distrusted])]
 
     def strength(self, distrusted: frozenset[str] = frozenset()) -> float:

@@ -1,6 +1,6 @@
 """What statements taught, in single precision: U and one L per user; and a metric as the product of its factors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +12,7 @@ from .._compiled.norms import side_norms
 from .._compiled.scratch import Scratch
 from .._compiled.sweep import sweep
 from .._core.choice import Choice
-from .._core.cone import project
+from .._core.cone import lifted, project
 from .._core.locality import FREE
 from .._core.loop import Block, learn
 from .._core.stream import Stream, answers, asked
@@ -68,6 +68,11 @@ class Metrics:
         if not updates:
             return self
         return Metrics(shared, {**self.own, user: moved} if user else self.own)
+
+    def lifted(self, floor: float, users: Iterable[str]) -> "Metrics":
+        """These metrics with U, and L of these users, lifted into the cone where they left it."""
+        own = {user: lifted(self.own[user], floor) for user in users if user in self.own}
+        return Metrics(lifted(self.shared, floor), {**self.own, **own})
 
     def inside(self, user: str | None, lam: float) -> Array:
         """M of mapped rows, P_+(lam U + (1 - lam) L_user); who was never heard has the start in place of L."""

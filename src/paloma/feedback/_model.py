@@ -24,7 +24,7 @@ from .._core.psd import Psd
 from .._core.step import Step
 from .._rows import evenly_spaced
 from .._typing import Array
-from ._guard import STRENGTHS, WINDOW, Judged
+from ._guard import STRENGTHS, WINDOW, Judged, Scores
 from ._log import Log, unpacked
 from ._metrics import Form, Metrics
 from ._rows import Rows, row_differences
@@ -36,6 +36,8 @@ RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 160, 320, 640, 1280
 PAGE, LONG_PAGE = 32, 128
 # The last statements, so many, are learned anew if others are believed than before, however long the log is.
 RECALL = 4096
+# What has left the cone when a page after the last renewal is full gets eigenvalues of at least this; all start at 1.
+FLOOR = 0.1
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
@@ -110,17 +112,18 @@ class FeedbackState:
             "n": self.n,
             "root": self.root,
             "lam": self.lam,
-            "scores": self.judged.scores,
             "names": list(self.judged.names),
-            "codes": self.judged.codes,
             "marks": self.judged.marks,
             "strength": self.strength,
             "distrusted": sorted(self.distrusted),
-        } | learned
+            **self.judged.scores.as_arrays(),
+            **learned,
+        }
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        root, scores, codes, learned = state["root"], state["scores"], state["codes"], None
+        scores = Scores.of_arrays(*(state[name] for name in ("scores", "codes", "sizes", "counts", "means")))
+        root, codes, learned = state["root"], state["codes"], None
         marks, names = state["marks"], tuple(str(name) for name in state["names"])
         n, lam, strength = state["n"], state["lam"], state["strength"]
         check.check_count("n", n)
@@ -133,9 +136,9 @@ class FeedbackState:
             right &= shared.shape == root.shape and own.shape == (len(set(users)), *root.shape)
             right &= len(own) == len(users) and all(each.dtype == np.float32 for each in (shared, own))
             learned = Metrics(shared, dict(zip(users, own, strict=False)))
-        if not right or not known or scores.shape != (len(codes), len(STRENGTHS)) or len(scores) > n:
+        if not right or not known or len(scores) > n:
             raise ValueError("FeedbackState: parts of other kinds or shapes than those of a state.")
-        judged = Judged(names, ((scores, codes),), marks)
+        judged = Judged(names, scores, marks)
         return cls(n, root, lam, learned, judged, strength, frozenset(map(str, state["distrusted"])))
 
 
@@ -303,8 +306,8 @@ class Model:
         for k in range(max((k for k in range(n_skipped) if anew[k]), default=0), len(pages)):
             page, (judged, distrusted) = pages[k], beliefs[k + 1]
             if self.guard and k >= n_skipped:
-                scores, (_, codes) = self._scores(page.ranked), judged.pages[-1]
-                judged = replace(judged, pages=(*self.base.judged.pages, (scores, codes)))
+                _, codes = judged.scores.pages[-1]
+                judged = replace(judged, scores=self.base.judged.scores.extended(self._scores(page.ranked), codes))
             self._learn(page, anew[k], judged, distrusted)
 
     def _heard(self, page: Page, judged: Judged, distrusted: frozenset[str]) -> tuple[Judged, frozenset[str]]:
@@ -319,6 +322,8 @@ class Model:
         lessons = [lesson for lesson in lessons if _name(lesson) not in distrusted]
         root = self._root(lessons) if anew else base.root
         learned = self._taught(None if anew else base.learned, lessons, root, page.n)
+        if learned is not None and page.n > max(RENEWALS):
+            learned = learned.lifted(FLOOR, dict.fromkeys(_names(lessons)))
         strength = judged.strength(distrusted) if self.guard else 1.0
         self.base = self.live = FeedbackState(page.n, root, self.lam, learned, judged, strength, distrusted)
         self.kept = [*_thinned(self.kept, page.n), self.base]

@@ -400,11 +400,12 @@ class FeedbackSearch:
     def curve(self, n_points: int = 200) -> Array:
         """How quality went, (p, 3): judged statements, and the shares without feedback and as published.
 
-        Each point is a mean over the last RECENT judged statements; the share as published is at today's strength. What
-        an undo, or learning a log again, had no need to judge, long ago, is left out.
+        Each point is a mean over the last RECENT judged statements, to a page if they are long ago; the share as
+        published is at today's strength. What an undo, or learning a log again, had no need to judge, long ago, is
+        left out.
         """
         state = self._model.base
-        scores = state.judged.scores[:, [0, STRENGTHS.index(state.strength)]]
+        scores = state.judged.scores.shares[:, [0, STRENGTHS.index(state.strength)]]
         numbers = np.flatnonzero(~np.isnan(scores[:, 0]))
         scores = scores[numbers]
         ends = np.unique(np.linspace(min(len(scores), LEAST), len(scores), n_points).astype(int))

@@ -7,6 +7,7 @@ which is quick, and then the search follows what was noted, from the state of a 
 import threading
 from array import array
 from collections.abc import Callable, Collection, Sequence
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -42,6 +43,7 @@ class Served:
         self.table: SearchTable | None = None  # where candidates come from if not from memory
         self._pending: dict[int, Statement] = {}  # those that the search has not heard
         self._heard = array("q")  # those that it has, in order
+        self._digest = sha256(), 0  # of the numbers of the first so many of them
         self._undone: set[int] = set()
         self._taken: dict[int, list[str]] = {}  # what each undo's statements speak of
         self._users: set[str] = set()
@@ -90,12 +92,12 @@ class Served:
         heard = len(log) - (state.n if state else 0)
         if search is not None and fresh:
             search.resume(log, state)
-            self._heard = array("q", (int(said.id) for said in log))
+            self._heard, self._digest = array("q", (int(said.id) for said in log)), (sha256(), 0)
         elif search is not None:
             if lost:
                 heard = len(self._heard)
                 search.undo(lost)
-                self._heard = array("q", map(int, search.said))
+                self._heard, self._digest = array("q", map(int, search.said)), (sha256(), 0)
             told = search.tell_all(new, prepare=False)
             self._heard.extend(map(int, told))
             heard += len(told)
@@ -139,17 +141,23 @@ class Served:
         ]  # fmt: skip
 
     @property
-    def learned(self) -> tuple[int, Array, FeedbackState] | None:
-        """Number of items, numbers of the statements of all full pages, and the state they led to."""
+    def learned(self) -> tuple[int, str, FeedbackState] | None:
+        """Number of items, the digest of the numbers of the statements of all full pages, and the state they led to.
+
+        Only what came since the last time is read for that.
+        """
         search = self._search
         if search is None or search.state.n == 0:
             return None
-        state = search.state
-        return len(search), np.array(self._heard[: state.n]), state
+        state, (digest, n) = search.state, self._digest
+        digest.update(self._heard[n : state.n])
+        self._digest = digest, state.n
+        return len(search), digest.hexdigest(), state
 
-    def follows(self, n_items: int, seqs: Array) -> bool:
-        """Whether the log begins with these statements, about so many items."""
-        return self.items.n_rows == n_items and [int(said.id) for said in self._all()[: len(seqs)]] == seqs.tolist()
+    def follows(self, n_items: int, n: int, told: str) -> bool:
+        """Whether the log begins with n statements, about so many items, whose numbers have this digest."""
+        numbers = array("q", (int(said.id) for said in self._all()[:n]))
+        return self.items.n_rows == n_items and len(numbers) == n and sha256(numbers).hexdigest() == told
 
     # -- checks before an entry is written -----------------------------------------------------------------------------
 

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
-from .._typing import Array
 from ..exceptions import ModelFileError
 from ..feedback import FeedbackState
 from ..persist import environment, load, register, save
@@ -26,22 +23,21 @@ EVERY = 1024  # statements heard between two snapshots
 @register
 @dataclass(frozen=True)
 class ServiceSnapshot:
-    """The state that statements `seqs` about the first `n_items` items led to."""
+    """The state that its statements about the first `n_items` items led to; `told` is the digest of their numbers."""
 
     n_items: int
-    seqs: Array
+    told: str
     state: FeedbackState
     made_by: str
 
     def __paloma_state__(self) -> dict[str, Any]:
-        return {"n_items": self.n_items, "seqs": self.seqs, "state": self.state, "made_by": self.made_by}
+        return {"n_items": self.n_items, "told": self.told, "state": self.state, "made_by": self.made_by}
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        seqs, learned = state["seqs"], state["state"]
-        if not isinstance(learned, FeedbackState) or seqs.shape != (learned.n,) or seqs.dtype != np.int64:
-            raise ValueError("ServiceSnapshot: its state is not that of its statements.")
-        return cls(int(state["n_items"]), seqs, learned, str(state["made_by"]))
+        if not isinstance(state["state"], FeedbackState):
+            raise ValueError("ServiceSnapshot: its state is none.")
+        return cls(int(state["n_items"]), str(state["told"]), state["state"], str(state["made_by"]))
 
 
 class Snapshots:
@@ -65,7 +61,7 @@ class Snapshots:
             except (ModelFileError, OSError):
                 continue
             fits = isinstance(found, ServiceSnapshot) and found.made_by == _maker()
-            if fits and served.follows(found.n_items, found.seqs):
+            if fits and served.follows(found.n_items, found.state.n, found.told):
                 state: FeedbackState = found.state
                 return state
         return None
@@ -91,10 +87,10 @@ class Snapshots:
         self._writer.shutdown()
         self._written.result()
 
-    def _write(self, seq: int, n_items: int, seqs: Array, state: FeedbackState) -> None:
+    def _write(self, seq: int, n_items: int, told: str, state: FeedbackState) -> None:
         """A disk that refuses costs a restart time, and nothing else."""
         try:
-            save(ServiceSnapshot(n_items, seqs, state, _maker()), self._folder / f"{seq:016d}.paloma")
+            save(ServiceSnapshot(n_items, told, state, _maker()), self._folder / f"{seq:016d}.paloma")
             for old in self._files()[KEPT:]:
                 old.unlink()
         except OSError:
