@@ -1,9 +1,9 @@
 """The learners; and for other packages of paloma, what may be asked of them."""
 
-from ._following import as_arrays as as_arrays
-from ._following import converted as converted
-from ._following import following as following
-from ._following import settle as settle
+from ._calls import as_arrays as as_arrays
+from ._calls import converted as converted
+from ._calls import following as following
+from ._calls import settle as settle
 from ._interface import Mark as Mark
 from ._interface import at_start as at_start
 from ._interface import bare_learner as bare_learner

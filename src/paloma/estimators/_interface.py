@@ -17,7 +17,7 @@ from .._training.model import Model
 from .._training.obeying import obeying
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import lock_of
+from ._calls import lock_of
 from .base import Learner
 
 

@@ -18,8 +18,7 @@ from .._spaces.diagonal import Diagonal, DiagonalMetric
 from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import alone
-from ._following import following
+from ._calls import alone, public
 from .base import Learner
 from .docs import TEXTS
 from .parameters import dense, parse, per_class, projected
@@ -49,8 +48,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     _texts: ClassVar[Mapping[str, str]] = TEXTS
 
-    @following
-    @alone
+    @public
     def pair_distance(
         self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
     ) -> Array:
@@ -67,14 +65,12 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return components.T @ components
 
     @property
-    @following
-    @alone
+    @public
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
         return self._reader().metric.components()
 
-    @following
-    @alone
+    @public
     def transform(self, X: ArrayLike) -> Array:
         """X under the shared part: Euclidean distances of the result are distances under U.
 
@@ -209,8 +205,7 @@ class DiagonalODML(DistanceLearner):
         return parse(self, DISTANCE, per_class(self.lam), Diagonal(self.init))
 
     @property
-    @following
-    @alone
+    @public
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
         return cast(DiagonalMetric, self._reader().metric).diagonal(SHARED).copy()

@@ -14,8 +14,7 @@ from .._core.measure import DISTANCE, SIMILARITY
 from .._spaces.kernel import PRECOMPUTED, Kernel, Kernels, KernelSpace
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import alone
-from ._following import following
+from ._calls import public
 from .base import Learner
 from .docs import KERNEL_TEXTS
 from .parameters import parse, per_class
@@ -49,16 +48,14 @@ class KernelLearner(Learner):
         return cast(KernelSpace, self._model.space)
 
     @property
-    @following
-    @alone
+    @public
     def support_(self) -> Array:
         """(n_support, d) rows that steps touched, in the units of X; row numbers for a precomputed kernel."""
         state = self._space.state
         return np.empty((0, self.n_features_in_), state.dtype) if state.points is None else state.points[state.held]
 
     @property
-    @following
-    @alone
+    @public
     def gain_(self) -> Any:
         """What kernel values are multiplied by; one number per kernel."""
         space = self._space
@@ -175,15 +172,13 @@ class OMKS(KernelLearner):
         return self._parse(kernels, several=True, beta=beta, delta=delta)
 
     @property
-    @following
-    @alone
+    @public
     def weights_(self) -> Array:
         """Weight of each kernel; they sum to 1."""
         return self._space.hedge.weights
 
     @property
-    @following
-    @alone
+    @public
     def weights_path_(self) -> tuple[Array, Array]:
         """(triplets seen, weights at that point), at most 257 of them, evenly spread."""
         return self._space.hedge.history
