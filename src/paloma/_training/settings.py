@@ -55,7 +55,3 @@ class Settings:
     def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
         """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""
         return mined.shuffled(rng, codes if self.balanced else None)
-
-    def averages(self, *, given: bool, passes: int) -> bool:
-        """Whether averaged iterates are kept: not by default if a single pass of given triplets is learned."""
-        return bool(self.averaging) if self.averaging != "auto" else not (given and passes == 1)

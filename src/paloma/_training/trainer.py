@@ -48,42 +48,39 @@ class Trainer:
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
         with narrated(self.settings.verbose > 0), sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
-            self._fit(data)
-
-    def _fit(self, data: Checked) -> None:
-        settings, old = self.settings, self.model
-        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
-        labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
-        if first is None and len(labels) < 2:
-            raise ValueError(
-                f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
-                f"{'' if len(labels) == 1 else 'es'}. Without labels, pass triplets, or use paloma.feedback."
-            )
-        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
-        rng = settings.generator()
-        blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
-        X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
-        if first is None:
-            self._check_classes(codes, data.y)
-            say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
-            whitener = scaling.labeled_whitener(X, own)
-            mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
-            first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
-        else:
-            whitener = scaling.whitener(X, data.near)
-        self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
-        self.model.from_labels = mined is not None
-        averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
-        stream = self._stream(data, X, own, first)
-        if blocks is None:
-            self._epochs(X, stream, mined, averaging, codes)
-        else:
-            self._block_epochs(data.X, codes, blocks, stream, averaging)
-        if codes is not None:
-            self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
-        self.model.space.close()
-        if settings.guard is not None and mined is not None:
-            settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
+            settings, old = self.settings, self.model
+            mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
+            labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
+            if first is None and len(labels) < 2:
+                raise ValueError(
+                    f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
+                    f"{'' if len(labels) == 1 else 'es'}. Without labels, pass triplets, or use paloma.feedback."
+                )
+            codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
+            rng = settings.generator()
+            blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
+            X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
+            if first is None:
+                self._check_classes(codes, data.y)
+                say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
+                whitener = scaling.labeled_whitener(X, own)
+                mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
+                first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
+            else:
+                whitener = scaling.whitener(X, data.near)
+            self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
+            self.model.from_labels = mined is not None
+            averaging = self._averages(given=mined is None, passes=settings.n_epochs)
+            stream = self._stream(data, X, own, first)
+            if blocks is None:
+                self._epochs(X, stream, mined, averaging, codes)
+            else:
+                self._block_epochs(data.X, codes, blocks, stream, averaging)
+            if codes is not None:
+                self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
+            self.model.space.close()
+            if settings.guard is not None and mined is not None:
+                settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
 
     def _check_classes(self, codes: Array, y: Any) -> None:
         """Refuse labels of which no two are equal; warn if hardly any are, or if numbers look like measurements."""
@@ -105,19 +102,16 @@ class Trainer:
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
-        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
-            self._partial_fit(data, classes)
-
-    def _partial_fit(self, data: Checked, classes: Any) -> None:
         settings, fresh = self.settings, self.model is None
-        labels = Labels() if fresh else self.model.labels
-        for y in (classes, data.y):
-            labels = labels if y is None else labels.extended(y, settings.unlabeled)
-        if fresh:
-            whitener = settings.scaling.first_whitener(data.X, data.near)
-            self._begin(data.X, labels, settings.generator(), data.given, whitener)
-        with self.model.unchanged_on_error():
-            self._continue(data, labels)
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            labels = Labels() if fresh else self.model.labels
+            for y in (classes, data.y):
+                labels = labels if y is None else labels.extended(y, settings.unlabeled)
+            if fresh:
+                whitener = settings.scaling.first_whitener(data.X, data.near)
+                self._begin(data.X, labels, settings.generator(), data.given, whitener)
+            with self.model.unchanged_on_error():
+                self._continue(data, labels)
 
     def _continue(self, data: Checked, labels: Labels) -> None:
         settings, model = self.settings, self.model
@@ -138,9 +132,7 @@ class Trainer:
         else:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
             self.freeze(rows, data.given, whitener)
-            tally = self._pass(
-                self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
-            )
+            tally = self._pass(self._stream(data, rows, codes, data.given), self._averages(given=True, passes=1), codes)
         model.know(labels)
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
@@ -209,6 +201,11 @@ class Trainer:
     def learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
         return self.model.learn(self.settings.choice, stream, averaging, self.settings.block_size, advance)
 
+    def _averages(self, *, given: bool, passes: int) -> bool:
+        """Whether averaged iterates are kept: not by default if a single pass of given triplets is learned."""
+        wanted = self.settings.averaging
+        return bool(wanted) if wanted != "auto" else not (given and passes == 1)
+
     def _pass(
         self, stream: Stream, averaging: bool, codes: Array | None, advance: Any = None, quiet: Array | None = None
     ) -> Tally:
@@ -228,7 +225,7 @@ class Trainer:
         stream = Stream(X, settings.drawn(mined, codes, model.rng), codes, model.space.factor)
         fresh = not model.counts.seen
         quiet = settings.mining.quiet(mined, codes, anchors) if fresh else None
-        return self._pass(stream, settings.averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
+        return self._pass(stream, self._averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
 
     def _epochs(self, X: Rows, stream: Stream, mined: Mined | None, averaging: bool, codes: Any) -> None:
         """n_epochs passes: mined triplets in a new order each time, given ones in their own; X before whitening."""
@@ -368,7 +365,7 @@ class Trainer:
             self.freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
-            averaging = settings.averages(given=False, passes=1)
+            averaging = self._averages(given=False, passes=1)
             weight = None if confidence is None else settings.semi.weights(triplets, confidence)
             stream = Stream(inside, triplets, model.places(pool, pool_codes), model.space.factor, weight)
             tally = self._pass(stream, averaging, pool_codes, quiet=settings.mining.quiet(mined, pool_codes, anchors))

@@ -17,7 +17,7 @@ from .._typing import Array
 from ._calls import public
 from .base import Learner
 from .docs import KERNEL_TEXTS
-from .parameters import parse, per_class
+from .parameters import parse
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -40,7 +40,7 @@ class KernelLearner(Learner):
         space = Kernels(
             kernels, self.init, self.budget, self.when_full, self.cache_size, self.scale is not None, **combining
         )
-        return parse(self, DISTANCE if self.measure == "distance" else SIMILARITY, per_class(self.lam), space)
+        return parse(self, DISTANCE if self.measure == "distance" else SIMILARITY, space)
 
     @property
     def _space(self) -> KernelSpace:

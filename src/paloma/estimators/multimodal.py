@@ -12,7 +12,7 @@ from .._training.settings import Settings
 from .._typing import Array
 from ._calls import public
 from .distance import DistanceLearner
-from .parameters import parse, per_class
+from .parameters import parse
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -97,7 +97,7 @@ class OMDML(DistanceLearner):
 
     def _choose(self) -> Settings:
         gating = (self.gate, self.gate_margin, self.beta, self.rank, self.eta)
-        return parse(self, DISTANCE, per_class(self.lam), Grouped(self.groups, None, self.init, *gating))
+        return parse(self, DISTANCE, Grouped(self.groups, None, self.init, *gating))
 
     @property
     def _hedge(self) -> Hedge:

@@ -6,13 +6,12 @@ from typing import Any, ClassVar, cast
 
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.locality import Locality
 from .._core.measure import SIMILARITY
 from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
 from .base import Learner
 from .docs import TEXTS
-from .parameters import dense, parse, per_class, projected
+from .parameters import dense, parse, projected
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -46,7 +45,7 @@ class OASIS(Learner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, Locality.shared(), dense(self))
+        return parse(self, SIMILARITY, dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,7 +86,7 @@ class LOSL(Learner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, per_class(self.lam), dense(self))
+        return parse(self, SIMILARITY, dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -132,7 +131,7 @@ class L2OSL(Learner):
     _sparse: ClassVar[bool] = True
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, per_class(self.lam), projected(self))
+        return parse(self, SIMILARITY, projected(self))
 
     @property
     def exact_(self) -> bool:
