@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 
 from .._typing import Array, Rows
-from .._validation import check_magnitude
+from .._validation import check_magnitude, check_units
 from .choice import Choice
 from .stream import Stream, Tally
 
@@ -333,13 +333,13 @@ class Representation(ABC):
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Representation":
         """The same for d features, called by `names` if they have any; refuses parameters that do not fit them."""
 
-    @abstractmethod
     def start(self, d: int, dtype: Any) -> Array | None:
         """The matrix that learning starts from, in the units of X; None is the identity."""
+        return None
 
-    @abstractmethod
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         """What X is divided by, from the first triplets."""
+        return scale_of(who, choice, X, triplets)
 
     def judging(self) -> "Representation":
         """The same for what the guard teaches only to judge it: good enough for that, and cheaper if it can be."""
@@ -372,3 +372,11 @@ class Representation(ABC):
     @abstractmethod
     def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> Space:
         """The space of a state that passed `schema`: learning goes on exactly where it stopped."""
+
+
+def scale_of(who: str, choice: Choice, X: Rows, triplets: Array) -> float:
+    """One number to divide X by; refuses rows that are too large or too small for a step."""
+    scale = choice.measure.scale(X, triplets)
+    check_magnitude(who, X, 1.0 / scale)
+    check_units(who, scale, X.dtype)
+    return scale

@@ -14,12 +14,12 @@ from ..._core.choice import Choice
 from ..._core.fields import Part, Schema
 from ..._core.hedge import Hedge, check_beta, hedge_schema
 from ..._core.psd import Psd
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space
+from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space, scale_of
 from ..._core.stream import Stream, Tally
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric
-from ..dense.space import checked_start, scale_of
+from ..dense.space import checked_start
 from ..dense.state import matrices_of, matrices_schema, matrices_state
 from .blocks import Gating, Modalities, learn_modalities, select
 from .columns import column_groups

@@ -209,10 +209,6 @@ class Support:
         out.pairs, out.held, out.last = copy.deepcopy((self.pairs, self.held, self.last))
         return out
 
-    def joined(self, fork: "Support") -> "Support":
-        """This state and what a fork of it learned since."""
-        return fork.fork()
-
     @classmethod
     def mixed(cls, forks: list["Support"], weights: Array) -> "Support":
         """Weighted mean of closed forks: their points together, equal ones once, each step times its fork's weight."""

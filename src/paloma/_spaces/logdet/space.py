@@ -12,7 +12,7 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.space import Beginning, Kept, Representation
 from ..._typing import Array, Rows
-from ..dense.space import DenseSpace, begin, checked_start, restore, scale_of
+from ..dense.space import DenseSpace, begin, checked_start, restore
 from ..dense.state import matrices_schema
 from .blocks import plan
 
@@ -73,7 +73,7 @@ class LogDet(Representation):
         return None if isinstance(self.init, str) else np.asarray(self.init, dtype)
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
-        scale = scale_of(who, choice, X, triplets)
+        scale: float = super().scale(who, choice, X, triplets)
         _check_shrinking(who, choice, X, 1.0 / scale)
         return scale
 

@@ -24,7 +24,7 @@ from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric, refuse_dense
-from ..dense.space import DenseSpace, scale_of
+from ..dense.space import DenseSpace
 from ..device import DeviceSpace, on_device
 from .metric import LowRankMetric
 from .projection import Projection, spanning
@@ -86,15 +86,9 @@ class Projected(Representation):
             check.check_count("max_journal", self.max_journal)
         return self
 
-    def start(self, d: int, dtype: Any) -> None:
-        return None
-
     def judging(self) -> "Projected":
         """Recovered in as many directions as "auto" takes for few classes, or in fewer if they were given."""
         return self if self.rank != "auto" and int(self.rank) <= FEWEST else replace(self, rank="fewest")
-
-    def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
-        return scale_of(who, choice, X, triplets)
 
     def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
         d, n = at.X.shape[1], at.n_triplets
