@@ -232,16 +232,16 @@ def bad_cell(
     """The error about one cell; remedy : what helps if there is no value."""
     if text is None or (isinstance(text, str) and not text.strip()):
         what = f"the value is missing; {remedy}"
-    elif isinstance(text, int | float) or _is_number(text):
+    elif isinstance(text, int | float) or is_number(text):
         what = f"{text} is not finite"
-    elif _is_number(str(text).replace(",", ".")):
+    elif is_number(str(text).replace(",", ".")):
         what = f"{text!r} has a decimal comma; write decimal points"
     else:
         what = f"{text!r} is not a number; ignore the column with --drop, or select it as the label with --label"
     return ValueError(f"{where}, row {row}, column {column!r}: {what}.")
 
 
-def _is_number(text: Any) -> bool:
+def is_number(text: Any) -> bool:
     try:
         float(text)
     except (TypeError, ValueError):
@@ -284,7 +284,7 @@ class LabelType:
     def _complain(self, batch: Batch, labels: Array, where: str) -> Any:
         for k, label in enumerate(labels.reshape(len(batch), -1).tolist()):
             for text in label:
-                if not _is_number(text):
+                if not is_number(text):
                     raise ValueError(
                         f"{where}, row {batch.first + k}: label {text!r} is not a number, but earlier labels are. "
                         "Use --label-type str from the start."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, joined, plan, settled, tolerant
+from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, is_number, joined, plan, settled, tolerant
 
 # The fast parser truncates labels to this length; blocks with longer ones are read cell by cell.
 _WIDTH = 64
@@ -58,17 +58,9 @@ def _header(lines: list[str], delimiter: str, wanted: Wanted) -> tuple[list[str]
     known = wanted.features or [str(k) for k in range(len(first) - first.count(""))]
     named = wanted.label in first and not wanted.label.isdecimal()
     named |= len(known) > 2 and list(filter(set(known).__contains__, first)) == known
-    if not named and any(_is_float(cell) for cell in first):
+    if not named and any(is_number(cell) for cell in first):
         return [str(k) for k in range(len(first))], lines
     return first, lines[1:]
-
-
-def _is_float(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 Parsed = tuple[Array, Array | None, Array | None]

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from .._core.locality import FREE, Labels, labeled
 from .._rows import stacked
@@ -37,7 +38,7 @@ class About:
 
 def describe(learner: Any, pair: Any, number: int) -> About:
     """Check a shard and count what is in it."""
-    learner = _fresh(learner)
+    learner = clone(learner)
     rows = read(learner, pair, number)
     known = labeled(rows.y, settings_of(learner).unlabeled)
     classes, counts = np.unique(known, return_counts=True)
@@ -45,12 +46,6 @@ def describe(learner: Any, pair: Any, number: int) -> About:
     kept = rows.X if len(known) == len(rows.y) else rows.X[rows.y != learner.unlabeled]
     kind = len(rows.y), rows.X.shape[1], rows.X.dtype, sp.issparse(rows.X), names
     return About(*kind, classes, counts, total_of(kept), crc32(repr(rows.y.tolist()).encode()))
-
-
-def _fresh(learner: Any) -> Any:
-    from sklearn.base import clone
-
-    return clone(learner)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from ._calls import as_arrays as as_arrays
 from ._calls import converted as converted
 from ._calls import following as following
+from ._calls import reading as reading
 from ._calls import settle as settle
 from ._interface import Mark as Mark
 from ._interface import at_start as at_start
@@ -18,7 +19,6 @@ from ._interface import obey as obey
 from ._interface import parted as parted
 from ._interface import projected as projected
 from ._interface import reader_of as reader_of
-from ._interface import reading as reading
 from ._interface import refuse_restructured as refuse_restructured
 from ._interface import settings_of as settings_of
 from ._interface import tallies_of as tallies_of

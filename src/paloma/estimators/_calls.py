@@ -25,8 +25,8 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 ASKING = frozenset({"transform", "predict", "predict_proba"})
 
 
-def lock_of(learner: Any) -> Any:
-    """The lock of a learner, created when it is first needed; copies and files hold none."""
+def reading(learner: Any) -> Any:
+    """The lock of a learner, held while it is read so that no other thread has it learn; copies and files hold none."""
     return vars(learner).setdefault("_lock", threading.RLock())
 
 
@@ -35,7 +35,7 @@ def alone(method: Method) -> Method:
 
     @wraps(method)
     def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with lock_of(self):
+        with reading(self):
             return method(self, *args, **kwargs)
 
     return cast(Method, locked)

@@ -33,7 +33,7 @@ from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._typing import Array
-from ._calls import alone, converted, lock_of, public
+from ._calls import alone, converted, public, reading
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -545,7 +545,7 @@ class Learner(BaseEstimator):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """As usual, but not while another thread has it learn."""
         out = memo[id(self)] = type(self).__new__(type(self))
-        with lock_of(self):
+        with reading(self):
             out.__setstate__(deepcopy(self.__getstate__(), memo))
         return out
 

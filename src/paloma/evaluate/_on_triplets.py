@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
+from ..estimators import parted
 
 __all__ = ["OnTriplets"]
 
@@ -78,7 +78,7 @@ class OnTriplets(BaseEstimator):
         """
         del y
         learned = clone(self.learner)
-        front, learner = _parted(learned)
+        front, learner = parted(learned)
         rows = self.rows if front is None else front.fit_transform(self.rows, self.labels)
         learner.fit(rows, self.labels, triplets=X, triplet_weight=triplet_weight, groups=groups)
         self.learner_ = learned
@@ -88,7 +88,7 @@ class OnTriplets(BaseEstimator):
         """Fraction of the triplets ranked correctly, with `groups` each under the metric of who said it."""
         del y
         check_is_fitted(self)
-        front, learner = _parted(self.learner_)
+        front, learner = parted(self.learner_)
         rows = self.rows if front is None else front.transform(self.rows)
         if groups is None:
             return float(learner.triplet_score(rows, X, self.labels))
@@ -96,10 +96,3 @@ class OnTriplets(BaseEstimator):
         said_by = check.check_labels(self, groups, len(triplets), "groups")
         near, far = (learner.pair_score(triplets[:, [0, k]], said_by, X=rows) for k in (1, 2))
         return float(np.mean(near > far))
-
-
-def _parted(model: Any) -> tuple[Any, Any]:
-    """The steps before a learner, None if there are none, and the learner."""
-    if not isinstance(model, Pipeline):
-        return None, model
-    return model[:-1] if len(model) > 1 else None, model[-1]

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from .._progress import Advance
-from .._search.voting import majority
 from .._typing import Array
 from ..datasets import load_letters
 from ..estimators import LODML, LOSL, OASIS, ODML
-from ..neighbors import MetricKNeighborsClassifier
+from ..neighbors import MetricKNeighborsClassifier, euclidean_accuracy
 from ..preprocessing import UnitRows
 from ..triplets import targets_impostors
 
@@ -80,9 +78,9 @@ def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: A
 
 def euclid_accuracy(data: Split) -> float:
     """3-NN accuracy without any learning."""
-    model = NearestNeighbors(n_neighbors=N_NEIGHBORS).fit(data.train)
-    near = model.kneighbors(data.test, return_distance=False)
-    return float((majority(data.train_labels[near]) == data.test_labels).mean())
+    return euclidean_accuracy(
+        data.test, data.test_labels, n_neighbors=N_NEIGHBORS, items=data.train, item_labels=data.train_labels
+    )
 
 
 def measure(name: str, data: Split, seed: int) -> tuple[float, float]:
