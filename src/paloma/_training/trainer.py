@@ -12,7 +12,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning
+from .._core.space import PAIRS, Beginning, Counts
 from .._core.stream import Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
@@ -77,7 +77,7 @@ class Trainer:
             else:
                 self._block_epochs(data.X, codes, blocks, stream, averaging)
             if codes is not None:
-                self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
+                self.model.reservoir.add(data.X, codes, self.model.rng)
             self.model.space.close()
             if settings.guard is not None and mined is not None:
                 settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
@@ -149,8 +149,8 @@ class Trainer:
         """A model at its start; X and triplets are one of so many shares of all that `fit` will see."""
         settings, inside = self.settings, whitened(X, whitener)
         reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
-        self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X), whitener=whitener)
-        model.know(labels)
+        counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
+        self.model = model = Model(labels, rng, reservoir, scale, whole, sparse, counts=counts, whitener=whitener)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
@@ -175,7 +175,7 @@ class Trainer:
         """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
         model, codes = self.model, self.model.places(X, codes)
         X, factor = whitened(X, model.whitener), model.space.factor
-        if data.pairs is None or data.targets is None:
+        if data.pairs is None:
             return Stream(X, given, codes, factor, data.weight)
         threshold = self._threshold(X, codes, data.pairs, data.targets)
         measure = self.settings.choice.measure
@@ -348,11 +348,12 @@ class Trainer:
     def _learn_rows(self, rows: Rows, codes: Array) -> Tally:
         """One pass over labeled rows: triplets inside the batch and with the reservoir, then into the reservoir."""
         model, settings = self.model, self.settings
-        X, labeled = _labeled_rows(rows, codes)
+        known = codes >= 0
+        X, labeled = (rows, codes) if known.all() else (rows[known], codes[known])
         old, old_codes = model.reservoir.sample(X)
         pool, pool_codes, confidence = stacked([old, X]), np.concatenate([old_codes, labeled]), None
-        if (codes < 0).any() and model.counts.seen:
-            pool, pool_codes, confidence = settings.semi.joined(self, pool, pool_codes, rows[codes < 0])
+        if not known.all() and model.counts.seen:
+            pool, pool_codes, confidence = settings.semi.joined(self, pool, pool_codes, rows[~known])
         tally, anchors = Tally(), np.arange(len(old_codes), len(pool_codes))
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
@@ -372,12 +373,6 @@ class Trainer:
         learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
-
-
-def _labeled_rows(X: Rows, codes: Array) -> tuple[Rows, Array]:
-    """Rows that have a class, and their codes; X itself if all have."""
-    known = codes >= 0
-    return (X, codes) if known.all() else (X[known], codes[known])
 
 
 def _hold_out(stream: Stream, mined: Mined | None, kept: Array) -> tuple[Array, Mined | None, Stream]:

@@ -92,9 +92,8 @@ def together(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
 def reservoir_of(learner: Any, pair: Any, job: Job) -> Reservoir:
     """A sample of each class of a shard, for learning that continues later."""
     rows, codes = rows_of(learner, pair, job)
-    known = np.flatnonzero(codes != FREE)
     out = Reservoir(learner.reservoir_size, window=learner.memory == "window")
-    out.add(rows.X[known], codes[known], job.random(0))
+    out.add(rows.X, codes, job.random(0))
     return out
 
 
