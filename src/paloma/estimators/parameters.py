@@ -27,7 +27,7 @@ def parse(learner: Any, measure: Measure, space: Representation) -> Settings:
     """Check every parameter of a learner that chose these parts; `lam` and `regions`, if it has them, say where it is
     local."""
     who = type(learner).__name__
-    _check_numbers(learner)
+    _check_each(learner)
     least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
     locality = Locality.per_class(learner.lam) if hasattr(learner, "lam") else Locality.shared()
     step = Step.parse(learner.step, learner.step_params)
@@ -47,7 +47,9 @@ def parse(learner: Any, measure: Measure, space: Representation) -> Settings:
             f"{who} learns on the CPU alone and only supports device=None, got {learner.device!r}. OASIS, ODML, "
             "LOSL, LODML, L2OSL and L2ODML learn on a device."
         )
-    regions, soft = _regions(learner, who, space)
+    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
+    if regions is not None:
+        space.refuse(who, "regions", *(("soft regions",) if soft else ()))
     if learner.remine:
         space.refuse(who, "remine")
     space.refuse(who, f"scale={learner.scale!r}", *(("guard",) if learner.guard is True else ()))
@@ -73,7 +75,8 @@ _TAKEN = {
 _AS_THEY_ARE = [field.name for field in fields(Settings) if field.name not in _TAKEN]
 
 
-def _check_numbers(learner: Any) -> None:
+def _check_each(learner: Any) -> None:
+    """Parameters by themselves."""
     check.check_real("lam", getattr(learner, "lam", 1.0), 0.0, 1.0)
     check.check_real("C", learner.C, 0.0, open_low=True)
     check.check_real("margin", learner.margin, 0.0, 1e30, open_low=True)
@@ -90,7 +93,12 @@ def _check_numbers(learner: Any) -> None:
     check.check_word("project", learner.project, ("auto", "components", "effective"))
     check.check_word("average", learner.average, ("auto", True, False))
     check.check_real("forget", learner.forget, 0.0, 0.999)
-    check.check_word("soft_regions", getattr(learner, "soft_regions", False), (True, False))
+    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
+    check.check_word("soft_regions", soft, (True, False))
+    if not (regions is None or callable(regions) or hasattr(regions, "predict")):
+        check.check_count("regions", regions)
+    if soft and (regions is None or learner.psd in ("step", "exact")):
+        raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
     check.check_jobs(learner.n_jobs)
     if learner.block_size != "auto":
         check.check_count("block_size", learner.block_size)
@@ -113,15 +121,3 @@ def _device(learner: Any) -> str | None:
     wanted = learner.device if learner.device is not None else vars(learner).get("_followed")
     device = resolved(type(learner).__name__, wanted)
     return None if device is None else str(device)
-
-
-def _regions(learner: Any, who: str, space: Representation) -> tuple[Any, bool]:
-    """Regions instead of classes, if the learner has such a parameter."""
-    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
-    if not (regions is None or callable(regions) or hasattr(regions, "predict")):
-        check.check_count("regions", regions)
-    if regions is not None:
-        space.refuse(who, "regions", *(("soft regions",) if soft else ()))
-    if soft and (regions is None or learner.psd in ("step", "exact")):
-        raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
-    return regions, soft
