@@ -7,7 +7,7 @@ one new folder under `_spaces`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -215,7 +215,7 @@ class Space(ABC):
 
     factor: Any
     device: Any = None
-    at_readout: ClassVar[tuple[str, ...]]
+    at_readout: ClassVar[tuple[str, ...]] = ("end",)
 
     @property
     @abstractmethod
@@ -306,18 +306,24 @@ class Representation(ABC):
         device; None, and for CSR rows: exhaustive search on the host.
     """
 
-    linear: ClassVar[bool]
-    decays: ClassVar[bool]
+    linear: ClassVar[bool] = False
+    decays: ClassVar[bool] = False
     device: Any = None
     search: Any = None
     pairwise: Any = False
-    guarded: ClassVar[bool]
-    light: ClassVar[bool]
-    whitening: ClassVar[str]
+    guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     @property
-    def cannot(self) -> Mapping[str, str]:
-        return {}
+    def cannot(self) -> dict[str, str]:
+        out = {}
+        if not self.linear:
+            out["pairs"] = "{who} does not learn from pairs; pass triplets instead."
+            out["regions"] = "{who} is local by class and only supports regions=None."
+        if not self.guarded:
+            out["guard"] = "{who} is read out as it was learned and only supports guard='auto' or False."
+        return out
 
     def refuse(self, who: str, *wanted: str) -> None:
         """Raise if this representation cannot do what is wanted: the one place where it says so."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,7 +46,7 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     psd: str | int = "end"
 
-    _texts: ClassVar[Mapping[str, str]] = TEXTS
+    _texts = TEXTS
 
     @public
     def pair_distance(
@@ -261,7 +261,7 @@ class L2ODML(DistanceLearner):
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
 
-    _sparse: ClassVar[bool] = True
+    _sparse = True
 
     def _choose(self) -> Settings:
         return parse(self, DISTANCE, projected(self))

@@ -1,9 +1,8 @@
 """Kernel learners: similarities and distances in the feature space of a kernel, or of several."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -32,7 +31,7 @@ class KernelLearner(Learner):
     measure: str = "similarity"
     cache_size: float = 1000.0
 
-    _texts: ClassVar[Mapping[str, str]] = KERNEL_TEXTS
+    _texts = KERNEL_TEXTS
 
     def _parse(self, kernels: Any, **combining: Any) -> Settings:
         """Settings with these kernels, a function of the number of features, combined as told."""

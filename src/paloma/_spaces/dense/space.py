@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,8 +35,6 @@ JUDGED = 480
 @dataclass
 class StackedSpace(Space):
     """One array for U and one per class, of any shape, and what rows are multiplied by."""
-
-    at_readout: ClassVar[tuple[str, ...]] = ("end",)
 
     matrices: Matrices
     factor: float = 1.0
@@ -123,11 +121,8 @@ class DenseSpace(StackedSpace):
 class Dense(Representation):
     """U and one L per class, dense; `init` is the start, "identity" or a matrix in the units of X."""
 
-    linear: ClassVar[bool] = True
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = True
-    light: ClassVar[bool] = True
-    whitening: ClassVar[str] = "full"
+    linear = decays = guarded = light = True
+    whitening = "full"
 
     init: str | ArrayLike = "identity"
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -36,8 +36,6 @@ class DeviceSpace(Space):
     dense : the same on the host; out of date while `ahead`. held : the matrices on the device, None if they are not.
     rows : the X that was last learned from, and its copy on the device.
     """
-
-    at_readout: ClassVar[tuple[str, ...]] = ("end",)
 
     dense: DenseSpace
     device: Any
@@ -233,7 +231,7 @@ def _chunks(bounds: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 class OnDevice(Dense):
     """Dense matrices on a torch device, given by its name."""
 
-    decays: ClassVar[bool] = False
+    decays = False
 
     device: str = "cuda"
 

@@ -1,7 +1,7 @@
 """The diagonal representation: U and one L per class as vectors of d weights (theory 20)."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -64,22 +64,15 @@ class LastIterates:
 class Diagonal(Representation):
     """One weight per feature; every weight starts at 1."""
 
-    linear: ClassVar[bool] = True
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = False
-    light: ClassVar[bool] = False
-    whitening: ClassVar[str] = "scalar"
+    linear = decays = True
 
     init: Any = "identity"
 
     @property
     def cannot(self) -> dict[str, str]:
-        return {
-            "soft regions": "{who} gives each row one region and only supports soft_regions=False.",
-            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
-            "scale='full'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
-            "scale='diagonal'": "{who} weighs features itself and only supports scale='auto', 'scalar' or None.",
-        }
+        scales = "{who} weighs features itself and only supports scale='auto', 'scalar' or None."
+        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
+        return sentences | {"soft regions": "{who} gives each row one region and only supports soft_regions=False."}
 
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Diagonal":
         if not isinstance(self.init, str):

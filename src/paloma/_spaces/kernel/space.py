@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -37,12 +37,6 @@ class Kernels(Representation):
     delta : None, or each kernel's least chance to learn from a triplet, for the stochastic combination.
     """
 
-    linear: ClassVar[bool] = False
-    decays: ClassVar[bool] = False
-    guarded: ClassVar[bool] = False
-    light: ClassVar[bool] = False
-    whitening: ClassVar[str] = "scalar"
-
     kernels: Callable[[int], list[Kernel]]
     init: Any = "identity"
     budget: int | None = None
@@ -56,14 +50,9 @@ class Kernels(Representation):
 
     @property
     def cannot(self) -> dict[str, str]:
-        sentences = {
-            "pairs": "{who} does not learn from pairs; pass triplets instead.",
-            "regions": "{who} is local by class and only supports regions=None.",
-            "remine": "{who} does not support remine=True; pass triplets, or use remine=False.",
-            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
-            "scale='full'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
-            "scale='diagonal'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
-        }
+        scales = "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None."
+        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
+        sentences["remine"] = "{who} does not support remine=True; pass triplets, or use remine=False."
         if self.precomputed:
             sentences["shards"] = (
                 "{who}: a precomputed kernel already has all rows in one place; fit it on one machine."
@@ -150,7 +139,7 @@ class KernelSpace(Space):
     locality : that learned by.
     """
 
-    at_readout: ClassVar[tuple[str, ...]] = ()
+    at_readout = ()
 
     state: Support
     hedge: Hedge

@@ -1,7 +1,7 @@
 """LogDet geometry on dense matrices: steps add up in the inverses, and never leave the cone (theory 8)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,20 +26,10 @@ LARGEST_SHRINKING = 1e14
 class LogDet(Representation):
     """Dense positive definite matrices whose inverses take the steps; `init` as for `Dense`."""
 
-    linear: ClassVar[bool] = False
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = True
-    light: ClassVar[bool] = True
-    whitening: ClassVar[str] = "full"
+    decays = guarded = light = True
+    whitening = "full"
 
     init: str | ArrayLike = "identity"
-
-    @property
-    def cannot(self) -> dict[str, str]:
-        return {
-            "pairs": "{who} does not learn from pairs; pass triplets instead.",
-            "regions": "{who} is local by class and only supports regions=None.",
-        }
 
     def adapted(self, who: str, choice: Choice) -> Choice:
         if choice.step.name not in ("pa1", "pa2"):

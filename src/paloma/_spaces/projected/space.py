@@ -6,7 +6,7 @@ steps alone make up, is then projected at read-out as well (theory 9).
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -43,11 +43,8 @@ MANY = 4
 class Projected(Representation):
     """Parameters of dual random projection; see L2ODML."""
 
-    linear: ClassVar[bool] = True
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = True
-    light: ClassVar[bool] = False
-    whitening: ClassVar[str] = "diagonal"
+    linear = decays = guarded = True
+    whitening = "diagonal"
 
     init: Any = "identity"
     n_components: int | str = "auto"
@@ -120,7 +117,7 @@ class Projected(Representation):
 class ProjectedSpace(Space):
     """A projection with its matrices and its journal; `axes` are the measure and locality that it learned by."""
 
-    at_readout: ClassVar[tuple[str, ...]] = ("end", "every", "step", "exact")
+    at_readout = ("end", "every", "step", "exact")
 
     state: Projection
     factor: float
