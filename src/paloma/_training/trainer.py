@@ -35,6 +35,7 @@ class Trainer:
     """Settings and the model that they train; `model` is None before anything was learned.
 
     loss : mean loss of the last pass. n_iter : passes of `fit`. mined : summary of the triplets that labels gave.
+    score : fraction of held-out triplets that the last pass ranked right.
     """
 
     settings: Settings
@@ -42,6 +43,7 @@ class Trainer:
     loss: float | None = None
     n_iter: int | None = None
     mined: dict[str, Any] | None = None
+    score: float = -np.inf
 
     # -- the two ways to train ---------------------------------------------------------------------------------------
 
@@ -233,7 +235,6 @@ class Trainer:
         if settings.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
             anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
             held, mined, stream = _hold_out(stream, mined, anchors)
-        best = -np.inf
         title = f"{settings.who}, {len(stream.triplets):,} triplets"
         if mined is not None:
             title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
@@ -246,18 +247,15 @@ class Trainer:
                 tally = self._pass(stream, averaging, None if epoch else codes, told, quiet)
                 self.loss = tally.loss / max(tally.triplets, 1)
                 self.n_iter = epoch + 1
-                if held is not None:
-                    score = self._held_out_score(stream, held)
-                    if score <= best:
-                        break
-                    best = score
+                if held is not None and not self._improves(stream, held):
+                    break
 
     def _block_epochs(self, X: Rows, codes: Array, blocks: list[Array], first: Stream, averaging: bool) -> None:
         """n_epochs passes over blocks of rows that mine among themselves, cut anew each time; X before whitening.
 
         first : the first block as it was mined; with early stopping, some of its anchors are held out.
         """
-        settings, held, kept, best = self.settings, None, None, -np.inf
+        settings, held, kept = self.settings, None, None
         if settings.early_stopping and len(np.unique(first.triplets[:, 0])) > 1:
             mined_first = np.unique(first.triplets[:, 0])
             learned = self._training_anchors(mined_first)
@@ -278,11 +276,8 @@ class Trainer:
                 if not epoch:
                     self.mined = {**counts, "search": search}
                 self.loss, self.n_iter = total.loss / max(total.triplets, 1), epoch + 1
-                if held is not None:
-                    score = self._held_out_score(first, held)
-                    if score <= best:
-                        break
-                    best = score
+                if held is not None and not self._improves(first, held):
+                    break
 
     def _learn_block(
         self, X: Rows, codes: Array, numbers: Array, anchors: Array | None, epoch: int, averaging: bool
@@ -336,12 +331,13 @@ class Trainer:
         n_held = min(int(np.ceil(self.settings.validation_fraction * len(anchors))), len(anchors) - 1)
         return np.sort(self.model.rng.permutation(anchors)[n_held:])
 
-    def _held_out_score(self, stream: Stream, held: Array) -> float:
-        """Fraction of held-out triplets ranked right by the current read-out."""
+    def _improves(self, stream: Stream, held: Array) -> bool:
+        """Whether the current read-out ranks more of the held-out triplets right than that of the pass before."""
         codes = stream.codes
         candidates = np.full(held[:, 1:].shape, SHARED, np.int32) if codes is None else codes[held[:, 1:]]
         reader = replace(self.model.reader(self.settings, None), readout=lambda: self.model.inside(self.settings))
-        return reader.ranked_right(stream.X, held, candidates)
+        before, self.score = self.score, reader.ranked_right(stream.X, held, candidates)
+        return not self.score <= before
 
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 

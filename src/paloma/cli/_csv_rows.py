@@ -30,14 +30,9 @@ def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iter
             yield None
             continue
         assert columns is not None
-        parse = partial(_parsed, columns=columns, delimiter=delimiter, where=where, wanted=wanted)
+        parse = partial(_parse, columns=columns, delimiter=delimiter, where=where, wanted=wanted)
         yield from joined(tolerant(parse, lines, row, wanted))
         row += len(lines)
-
-
-def _parsed(lines: list[str], row: int, *, columns: Plan, delimiter: str, where: str, wanted: Wanted) -> Batch:
-    X, y, ids = _parse(lines, columns, delimiter, row, where, wanted)
-    return Batch(X, y, columns.feature_names, row, ids=ids)
 
 
 def _delimiter(line: str) -> str:
@@ -66,7 +61,7 @@ def _header(lines: list[str], delimiter: str, wanted: Wanted) -> tuple[list[str]
 Parsed = tuple[Array, Array | None, Array | None]
 
 
-def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str, wanted: Wanted) -> Parsed:
+def _parse(lines: list[str], row: int, *, columns: Plan, delimiter: str, where: str, wanted: Wanted) -> Batch:
     try:
         X, y, ids = _fast(lines, columns, delimiter)
     except ValueError:
