@@ -16,8 +16,8 @@ import scipy.sparse as sp
 
 from ._core.choice import Choice
 from ._core.locality import Labels
-from ._core.space import Beginning, Counts
-from ._core.stream import Tally
+from ._core.space import Beginning
+from ._core.stream import Counts, Tally
 from ._training.drift import Drift
 from ._training.model import Model
 from ._training.parts import Near

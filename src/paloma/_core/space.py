@@ -16,44 +16,10 @@ import numpy as np
 from .._typing import Array, Rows
 from .._validation import check_magnitude, check_units
 from .choice import Choice
-from .stream import Stream, Tally
+from .stream import Counts, Stream, Tally
 
 # Pairs of a block of learning, about: what one product takes on a side.
 PAIRS = 512
-# Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
-AVERAGE_EVERY = 1024
-# Weight of later iterates in the average: eta of polynomial-decay averaging (Shamir & Zhang 2013).
-AVERAGE_DECAY = 3.0
-
-
-@dataclass
-class Counts:
-    """What a model has seen: triplets, steps, averages taken, classes."""
-
-    seen: int = 0
-    updates: int = 0
-    n_means: int = 0
-    n_classes: int = 0
-    forget: float = 0.0
-
-    def add(self, tally: Tally) -> None:
-        """Enter a pass."""
-        self.seen += tally.triplets
-        self.updates += tally.updates
-
-    def rate(self, _: int = 0) -> float:
-        """Weight of the next iterate that enters the average."""
-        self.n_means += 1
-        return self._weight(self.n_means)
-
-    def blend(self) -> float:
-        """Weight of the last iterate in a read-out between two averages: what was just learned counts at once."""
-        return self._weight(self.n_means + 1) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
-
-    def _weight(self, n: int) -> float:
-        """Weight of the n-th iterate among n; an average reaches back no farther than forgetting does."""
-        weight = (AVERAGE_DECAY + 1.0) / (n + AVERAGE_DECAY)
-        return max(weight, 1.0 - (1.0 - self.forget) ** AVERAGE_EVERY) if self.forget else weight
 
 
 @dataclass

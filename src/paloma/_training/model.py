@@ -14,8 +14,8 @@ from .._core.choice import Choice
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, Labels
 from .._core.regions import Regions
-from .._core.space import Counts, Kept, Pass, Space
-from .._core.stream import Stream, Tally
+from .._core.space import Kept, Pass, Space
+from .._core.stream import Counts, Stream, Tally
 from .._reading import Balance, Reader
 from .._reading.whitened import Whitened, on_whitened, whitened, widened
 from .._typing import Array, Rows

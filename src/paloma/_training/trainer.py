@@ -12,8 +12,8 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning, Counts
-from .._core.stream import Stream, Tally
+from .._core.space import PAIRS, Beginning
+from .._core.stream import Counts, Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._rows import stacked

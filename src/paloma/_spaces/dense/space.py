@@ -13,8 +13,8 @@ from ..._core.choice import Choice
 from ..._core.cone import Follower
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
-from ..._core.space import PAIRS, Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import PAIRS, Beginning, Kept, Pass, Representation, Space
+from ..._core.stream import Counts, Stream, Tally
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._core.choice import Choice
 from ..._core.loop import cuts, due
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Space
+from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._device import precision, torch
 from ..._progress import report
 from ..._search.device import neighbors_by_class

@@ -9,8 +9,8 @@ from ... import _validation as check
 from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
-from ..._core.space import Beginning, Counts, Kept, Pass, Representation
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Representation
+from ..._core.stream import Counts, Stream, Tally
 from ..._typing import Array
 from ..dense.space import StackedSpace
 from ..dense.state import put_vectors, vectors_schema, vectors_state

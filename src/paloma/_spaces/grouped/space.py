@@ -14,8 +14,8 @@ from ..._core.choice import Choice
 from ..._core.fields import Part, Schema
 from ..._core.hedge import Hedge, check_beta, hedge_schema
 from ..._core.psd import Psd
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space, scale_of
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Representation, Space, scale_of
+from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric

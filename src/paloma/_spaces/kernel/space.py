@@ -12,8 +12,8 @@ from ..._core.fields import Schema
 from ..._core.hedge import Hedge
 from ..._core.locality import Locality
 from ..._core.loop import learn
-from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally, candidate_codes
+from ..._core.space import Beginning, Kept, Pass, Representation, Space
+from ..._core.stream import Counts, Stream, Tally, candidate_codes
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks

@@ -15,8 +15,8 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.locality import FREE, Locality
 from ..._core.measure import Measure
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Representation, Space
+from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._device import torch
 from ..._rows import identity_values
 from ..._search.device import neighbors_by_class
