@@ -1,6 +1,6 @@
 """What is decided before the first round: what the shards contain, which rows are held out, who is near whom.
 
-Everything here runs on workers and calls the learner, `paloma.triplets` or `paloma._partitions`.
+Everything here runs on workers and calls the learner, `paloma.triplets` or `paloma._training.partitions`.
 """
 
 from dataclasses import dataclass, field
