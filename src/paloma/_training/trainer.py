@@ -224,7 +224,7 @@ class Trainer:
     def learn_mined(self, X: Rows, codes: Array, mined: Mined, anchors: Array | None) -> Tally:
         """One pass over mined triplets in random order; those met for the first time enter the drift signals."""
         settings, model = self.settings, self.model
-        stream = Stream(X, settings.drawn(mined, codes, model.rng), codes, model.space.factor)
+        stream = Stream(X, mined.shuffled(model.rng, codes if settings.balanced else None), codes, model.space.factor)
         fresh = not model.counts.seen
         quiet = settings.mining.quiet(mined, codes, anchors) if fresh else None
         return self._pass(stream, self._averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
@@ -311,7 +311,7 @@ class Trainer:
         if again or mined is None:
             rows = self._remining_rows(stream.X) if remine else settings.mining.rows(stream.X)
             mined = settings.mining.mine(rows, codes, anchors, model.space)
-        stream.triplets = settings.drawn(mined, codes, model.rng)
+        stream.triplets = mined.shuffled(model.rng, codes if settings.balanced else None)
         if confidence is not None:
             stream.weight = settings.semi.weights(stream.triplets, confidence)
         return mined
