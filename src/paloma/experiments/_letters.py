@@ -1,7 +1,7 @@
 """The paper's protocol on Letters (section 4): random splits, one triplet set per split, 3-NN on the rest."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -105,7 +105,7 @@ def warm_up(X: Array, y: Array) -> None:
 def compare(X: Array, y: Array, n_splits: int, seed: int, advance: Advance) -> list[Result]:
     """Every learner at every training fraction, over random splits."""
     results = {(f, name): Result(name, f) for f in FRACTIONS for name in (EUCLID, *LEARNERS)}
-    for number, fraction in _runs(n_splits):
+    for number, fraction in product(range(n_splits), FRACTIONS):
         data = split(X, y, fraction, seed + number)
         for name in (EUCLID, *LEARNERS):
             advance(0, f"{name}, {fraction:.0%}, split {number + 1}")
@@ -114,9 +114,3 @@ def compare(X: Array, y: Array, n_splits: int, seed: int, advance: Advance) -> l
             results[fraction, name].seconds.append(seconds)
             advance(1)
     return list(results.values())
-
-
-def _runs(n_splits: int) -> Iterator[tuple[int, float]]:
-    for number in range(n_splits):
-        for fraction in FRACTIONS:
-            yield number, fraction
