@@ -190,15 +190,15 @@ class KernelSpace(Space):
             kernel.raw_selfs(rows)
 
     def drop(self, new_codes: Array) -> None:
-        self.state.drop(new_codes)
+        self.state.pairs = self.state.pairs.recoded(new_codes)
         if self.training is not None and self.training[1] is not None:
             codes = self.training[1].copy()
             codes[codes >= 0] = new_codes[codes[codes >= 0]]
             self.training = (self.training[0], codes)
 
     def adopt(self, blend: float) -> None:
-        self.state.pairs.steps = self.state.readout(blend)
-        self.state.pairs.means = np.zeros_like(self.state.pairs.steps)
+        pairs = self.state.pairs
+        pairs.steps, pairs.means = pairs.averaged(blend), np.zeros_like(pairs.steps)
 
     def fork(self, counts: Counts) -> Self:
         return replace(self, state=self.state.fork(), hedge=self.hedge.fork(), passes=int(counts.seen > 0))
