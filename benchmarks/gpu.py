@@ -21,9 +21,9 @@ from paloma._core.choice import Choice
 from paloma._core.locality import Locality
 from paloma._core.measure import DISTANCE
 from paloma._core.psd import Psd
-from paloma._core.space import Beginning, Counts, Pass
+from paloma._core.space import Beginning, Pass
 from paloma._core.step import Step
-from paloma._core.stream import Stream
+from paloma._core.stream import Counts, Stream
 from paloma._search.device import neighbors_by_class
 from paloma._spaces.dense import Dense
 from paloma._spaces.device import OnDevice

@@ -16,6 +16,7 @@ import paloma
 from paloma.evaluate import retrieval
 from paloma.preprocessing import UnitRows
 
+from .search import problem
 from .timing import console, seconds, table, threads, verdict
 
 SETS = "caltech101,cub200,banking77"
@@ -27,11 +28,7 @@ def exact(n_queries: int = 1000, n: int = 50_000, d: int = 200, classes: int = 3
     """Exact search under local metrics against plain Euclid, and against faiss on the same search vectors."""
     import faiss
 
-    rng = np.random.default_rng(0)
-    X, Q = (rng.normal(size=(size, d)).astype(np.float32) for size in (n, n_queries))
-    y = rng.integers(0, classes, n)
-    metric = paloma.LODML(scale=None, C=1e-4, n_epochs=1, average=False)
-    metric.fit(X, y, triplets=rng.integers(0, n, (20_000, 3)))
+    X, y, Q, metric = problem(n_queries, n, d, classes)
     index = paloma.MetricIndex(metric)
     index.add(X, y)
     vectors, queries = metric.item_vectors(X, y), metric.query_vectors(Q)

@@ -32,9 +32,9 @@ from paloma._core.choice import Choice  # noqa: E402
 from paloma._core.locality import Locality  # noqa: E402
 from paloma._core.measure import DISTANCE, SIMILARITY  # noqa: E402
 from paloma._core.psd import Psd  # noqa: E402
-from paloma._core.space import Beginning, Counts, Pass  # noqa: E402
+from paloma._core.space import Beginning, Pass  # noqa: E402
 from paloma._core.step import Step  # noqa: E402
-from paloma._core.stream import Stream  # noqa: E402
+from paloma._core.stream import Counts, Stream  # noqa: E402
 from paloma._device import precision, tf32_allowed  # noqa: E402
 from paloma._spaces.dense import Dense  # noqa: E402
 from paloma._spaces.device import OnDevice  # noqa: E402

@@ -84,7 +84,7 @@ def test_table_1_is_asked_for(source, home):
 
 
 def test_table_1_itself():
-    sizes = {name: (known.expected.n, known.expected.n_classes) for name, known in KNOWN.items()}
+    sizes = {name: (known.n, known.n_classes) for name, known in KNOWN.items()}
     assert sizes["letters"] == (20_000, 26)
     assert sizes["yaleb"] == (2414, 38)
     assert sizes["caltech101"][1] == 101

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from ._core.choice import Choice
 from ._core.locality import Labels
 from ._core.space import Beginning
-from ._core.stream import Tally
+from ._core.stream import Counts, Tally
 from ._training.drift import Drift
 from ._training.model import Model
 from ._training.parts import Near
@@ -56,8 +56,8 @@ def begin(settings: Settings, labels: Labels, scale: Any, rows: Rows, triplets: 
     n_triplets : of all shards.
     """
     reservoir = Reservoir(settings.reservoir_size)
-    model = Model(labels, settings.generator(), reservoir, scale, False, sp.issparse(rows), from_labels=True)
-    model.know(labels)
+    counts, sparse = Counts(n_classes=len(labels)), sp.issparse(rows)
+    model = Model(labels, settings.generator(), reservoir, scale, False, sparse, counts=counts, from_labels=True)
     model.space = settings.space.begin(
         settings.choice, Beginning(rows, triplets, n_triplets, scale, len(labels), model.rng)
     )

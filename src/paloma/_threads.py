@@ -8,7 +8,7 @@ on the load, so that the same seed gives the same bits on the same machine.
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from math import prod
@@ -42,16 +42,9 @@ def jobs(n_jobs: int | None) -> Iterator[None]:
         _jobs.reset(token)
 
 
-@contextmanager
-def sharing(*extents: int) -> Iterator[None]:
+def sharing(*extents: int) -> AbstractContextManager[None]:
     """Products inside the block have these extents, n x k times k x m: have them take the threads they are worth."""
-    number = (_jobs.get() or n_cpus()) if prod(extents) >= LARGE else 1
-    me = threading.get_ident()
-    _pool.push(me, number)
-    try:
-        yield
-    finally:
-        _pool.pop(me)
+    return _pool.taking((_jobs.get() or n_cpus()) if prod(extents) >= LARGE else 1)
 
 
 @contextmanager
@@ -93,19 +86,23 @@ class _Pool:
         self._libraries: list[tuple[Any, int]] = []
         self._now: int | None = None
 
-    def push(self, thread: int, number: int) -> None:
+    @contextmanager
+    def taking(self, number: int) -> Iterator[None]:
+        """A block of this thread that takes so many."""
+        me = threading.get_ident()
         with self._lock:
             if not self._asked:
                 self._libraries = [(library, library.num_threads) for library in _blas()]
-            self._asked.setdefault(thread, []).append(number)
+            self._asked.setdefault(me, []).append(number)
             self._apply()
-
-    def pop(self, thread: int) -> None:
-        with self._lock:
-            self._asked[thread].pop()
-            if not self._asked[thread]:
-                del self._asked[thread]
-            self._apply()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._asked[me].pop()
+                if not self._asked[me]:
+                    del self._asked[me]
+                self._apply()
 
     def _apply(self) -> None:
         number = min((stack[-1] for stack in self._asked.values()), default=None)

@@ -222,9 +222,13 @@ def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
         raise ValueError(f"{who}: {expected}; got shape {array.shape}.")
     if array.size and array.dtype.kind not in "iu":
         raise ValueError(f"{who}: triplets must be integer row numbers of X, got dtype {array.dtype}.")
+    return _row_numbers(who, "triplets", array, n_rows)
+
+
+def _row_numbers(who: str, what: str, array: Array, n_rows: int) -> Array:
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         worst = int(array.min()) if array.min() < 0 else int(array.max())
-        raise ValueError(f"{who}: triplets must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
+        raise ValueError(f"{who}: {what} must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
     return np.ascontiguousarray(array, np.int64)
 
 
@@ -250,10 +254,7 @@ def check_pairs(estimator: Any, pairs: Any, n_rows: int) -> Array:
     array = as_array(who, pairs, expected)
     if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(f"{who}: {expected}; got dtype {array.dtype} of shape {array.shape}.")
-    if array.size and (array.min() < 0 or array.max() >= n_rows):
-        worst = int(array.min()) if array.min() < 0 else int(array.max())
-        raise ValueError(f"{who}: pairs must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
-    return np.ascontiguousarray(array, np.int64)
+    return _row_numbers(who, "pairs", array, n_rows)
 
 
 def check_targets(estimator: Any, targets: Any, n: int) -> Array:

@@ -1,6 +1,6 @@
 """Several modalities learned together: a round is open or not for all of them (theory 5).
 
-Theta of the modalities is weighted by Hedge inside the loop, from the sums of their mistakes: see `paloma._hedge`.
+Theta of the modalities is weighted by Hedge inside the loop, from the sums of their mistakes: see `paloma._core.hedge`.
 A gate of infinity is always open, which makes the modalities independent of each other.
 """
 

@@ -48,9 +48,6 @@ class Labels:
 
     def __init__(self, labels: NDArray[Any] | None = None) -> None:
         self.labels: NDArray[Any] = np.empty(0) if labels is None else labels
-        self._sort()
-
-    def _sort(self) -> None:
         self.order = np.argsort(self.labels, kind="stable")
         self.sorted = self.labels[self.order]
 

@@ -19,8 +19,7 @@ import scipy.sparse as sp
 from .._progress import report
 from .._validation import read_only
 from .choice import Choice
-from .space import AVERAGE_EVERY
-from .stream import Stream, Tally
+from .stream import AVERAGE_EVERY, Stream, Tally
 
 # Learns triplets start to stop; returns (sum of hinge losses, steps taken).
 Block = Callable[[int, int], tuple[float, int]]

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._rows import stacked
 from .._typing import Array
 from .locality import FREE
 
@@ -68,8 +69,7 @@ class Regions:
 
     def _wait(self, X: Any) -> None:
         """Keep rows until there is one for each region."""
-        parts = [X] if self.waiting is None else [self.waiting, X]
-        rows = sp.vstack(parts, "csr") if sp.issparse(X) else np.concatenate(parts)
+        rows = X if self.waiting is None else stacked([self.waiting, X])
         self.ready = rows.shape[0] >= getattr(self.clusters, "n_clusters", 1)
         self.waiting = None if self.ready else rows
         if self.ready:

@@ -7,53 +7,19 @@ one new folder under `_spaces`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from .._typing import Array, Rows
-from .._validation import check_magnitude
+from .._validation import check_magnitude, check_units
 from .choice import Choice
-from .stream import Stream, Tally
+from .stream import Counts, Stream, Tally
 
 # Pairs of a block of learning, about: what one product takes on a side.
 PAIRS = 512
-# Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
-AVERAGE_EVERY = 1024
-# Weight of later iterates in the average: eta of polynomial-decay averaging (Shamir & Zhang 2013).
-AVERAGE_DECAY = 3.0
-
-
-@dataclass
-class Counts:
-    """What a model has seen: triplets, steps, averages taken, classes."""
-
-    seen: int = 0
-    updates: int = 0
-    n_means: int = 0
-    n_classes: int = 0
-    forget: float = 0.0
-
-    def add(self, tally: Tally) -> None:
-        """Enter a pass."""
-        self.seen += tally.triplets
-        self.updates += tally.updates
-
-    def rate(self, _: int = 0) -> float:
-        """Weight of the next iterate that enters the average."""
-        self.n_means += 1
-        return self._weight(self.n_means)
-
-    def blend(self) -> float:
-        """Weight of the last iterate in a read-out between two averages: what was just learned counts at once."""
-        return self._weight(self.n_means + 1) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
-
-    def _weight(self, n: int) -> float:
-        """Weight of the n-th iterate among n; an average reaches back no farther than forgetting does."""
-        weight = (AVERAGE_DECAY + 1.0) / (n + AVERAGE_DECAY)
-        return max(weight, 1.0 - (1.0 - self.forget) ** AVERAGE_EVERY) if self.forget else weight
 
 
 @dataclass
@@ -215,7 +181,7 @@ class Space(ABC):
 
     factor: Any
     device: Any = None
-    at_readout: ClassVar[tuple[str, ...]]
+    at_readout: ClassVar[tuple[str, ...]] = ("end",)
 
     @property
     @abstractmethod
@@ -306,18 +272,24 @@ class Representation(ABC):
         device; None, and for CSR rows: exhaustive search on the host.
     """
 
-    linear: ClassVar[bool]
-    decays: ClassVar[bool]
+    linear: ClassVar[bool] = False
+    decays: ClassVar[bool] = False
     device: Any = None
     search: Any = None
     pairwise: Any = False
-    guarded: ClassVar[bool]
-    light: ClassVar[bool]
-    whitening: ClassVar[str]
+    guarded: ClassVar[bool] = False
+    light: ClassVar[bool] = False
+    whitening: ClassVar[str] = "scalar"
 
     @property
-    def cannot(self) -> Mapping[str, str]:
-        return {}
+    def cannot(self) -> dict[str, str]:
+        out = {}
+        if not self.linear:
+            out["pairs"] = "{who} does not learn from pairs; pass triplets instead."
+            out["regions"] = "{who} is local by class and only supports regions=None."
+        if not self.guarded:
+            out["guard"] = "{who} is read out as it was learned and only supports guard='auto' or False."
+        return out
 
     def refuse(self, who: str, *wanted: str) -> None:
         """Raise if this representation cannot do what is wanted: the one place where it says so."""
@@ -333,13 +305,13 @@ class Representation(ABC):
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Representation":
         """The same for d features, called by `names` if they have any; refuses parameters that do not fit them."""
 
-    @abstractmethod
     def start(self, d: int, dtype: Any) -> Array | None:
         """The matrix that learning starts from, in the units of X; None is the identity."""
+        return None
 
-    @abstractmethod
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         """What X is divided by, from the first triplets."""
+        return scale_of(who, choice, X, triplets)
 
     def judging(self) -> "Representation":
         """The same for what the guard teaches only to judge it: good enough for that, and cheaper if it can be."""
@@ -372,3 +344,11 @@ class Representation(ABC):
     @abstractmethod
     def restore(self, choice: Choice, state: dict[str, Any], kept: Kept) -> Space:
         """The space of a state that passed `schema`: learning goes on exactly where it stopped."""
+
+
+def scale_of(who: str, choice: Choice, X: Rows, triplets: Array) -> float:
+    """One number to divide X by; refuses rows that are too large or too small for a step."""
+    scale = choice.measure.scale(X, triplets)
+    check_magnitude(who, X, 1.0 / scale)
+    check_units(who, scale, X.dtype)
+    return scale

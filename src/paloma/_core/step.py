@@ -1,12 +1,11 @@
 """The step axis: words for people, integers and constants for compiled loops (theory 1)."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._compiled import steps
 from .._compiled.groups import Rule
@@ -33,14 +32,7 @@ class Step:
     """A step rule as compiled loops take it."""
 
     name: str
-    code: int
-    constants: NDArray[np.float64]
-    rule: Rule = field(init=False)
-
-    def __post_init__(self) -> None:
-        first, second = self.constants.tolist()
-        rule = Rule(self.code) if self.code in steps.SIMPLE else Rule(self.code, first, second)
-        object.__setattr__(self, "rule", rule)
+    rule: Rule
 
     @classmethod
     def parse(cls, name: str, params: dict[str, Any] | None) -> "Step":
@@ -57,6 +49,5 @@ class Step:
                 raise ValueError(f"step_params[{key!r}] must be a positive number, got {value!r}.")
         if name == "rescaled" and values["beta"] is None:
             values["beta"] = 1.0 / -math.expm1(-float(values["eta"]))
-        constants = np.zeros(2)
-        constants[: len(values)] = list(values.values())
-        return cls(name, _CODES[name], constants)
+        code, constants = _CODES[name], np.array([*values.values(), 0.0, 0.0], np.float64)[:2].tolist()
+        return cls(name, Rule(code) if code in steps.SIMPLE else Rule(code, *constants))

@@ -1,4 +1,4 @@
-"""What the learning loop works on: a learner as a choice of parts, a stream of triplets, a tally of what was seen."""
+"""What the learning loop works on: a learner as a choice of parts, a stream of triplets, what was seen of it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +9,11 @@ from .._compiled.groups import Out, Triplets
 from .._typing import Array
 from .choice import Choice
 from .locality import FREE
+
+# Averaging takes an iterate each time this many triplets have passed, wherever blocks begin and end.
+AVERAGE_EVERY = 1024
+# Weight of later iterates in the average: eta of polynomial-decay averaging (Shamir & Zhang 2013).
+AVERAGE_DECAY = 3.0
 
 
 @dataclass
@@ -46,6 +51,36 @@ class Tally:
         self.triplets += triplets
         self.loss += float(loss)
         self.updates += int(updates)
+
+
+@dataclass
+class Counts:
+    """What a model has seen: triplets, steps, averages taken, classes."""
+
+    seen: int = 0
+    updates: int = 0
+    n_means: int = 0
+    n_classes: int = 0
+    forget: float = 0.0
+
+    def add(self, tally: Tally) -> None:
+        """Enter a pass."""
+        self.seen += tally.triplets
+        self.updates += tally.updates
+
+    def rate(self, _: int = 0) -> float:
+        """Weight of the next iterate that enters the average."""
+        self.n_means += 1
+        return self._weight(self.n_means)
+
+    def blend(self) -> float:
+        """Weight of the last iterate in a read-out between two averages: what was just learned counts at once."""
+        return self._weight(self.n_means + 1) * (self.seen % AVERAGE_EVERY) / AVERAGE_EVERY
+
+    def _weight(self, n: int) -> float:
+        """Weight of the n-th iterate among n; an average reaches back no farther than forgetting does."""
+        weight = (AVERAGE_DECAY + 1.0) / (n + AVERAGE_DECAY)
+        return max(weight, 1.0 - (1.0 - self.forget) ** AVERAGE_EVERY) if self.forget else weight
 
 
 def candidate_codes(choice: Choice, stream: Stream, triplets: Array) -> Array:

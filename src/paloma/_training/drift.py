@@ -1,6 +1,7 @@
 """Per-class drift signals: the loss of triplets before their own step, now and in the long run."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -12,10 +13,6 @@ RECENT = 3000
 KEEP = 1.0 - 1.0 / RECENT
 
 
-def _none() -> Array:
-    return np.zeros((0, 6))
-
-
 @dataclass
 class Drift:
     """One row per class code: triplets, those ranked right, sum of losses; recent losses, their weight; quiet triplets.
@@ -25,7 +22,7 @@ class Drift:
     their loss is 0, and a class that loses its margin shows in more triplets before it shows in larger losses.
     """
 
-    sums: Array = field(default_factory=_none)
+    sums: Array = field(default_factory=partial(np.zeros, (0, 6)))
 
     def add(self, codes: Array, gaps: Array, margin: float, quiet: Array | None = None) -> None:
         """Enter triplets in order: class codes of their positives, margin - z before each step; quiet triplets per

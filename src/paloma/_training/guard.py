@@ -199,8 +199,9 @@ def _taught(
     trainer = Trainer(replace(settings, choice=choice, space=settings.space.judging()), half)
     mined = settings.mining.mine(settings.mining.rows(X), codes)
     trainer.begin_space(X, mined.triplets)
+    evenly = codes if settings.balanced else None
     for _ in range(N_PASSES):
-        trainer.learn(Stream(X, settings.drawn(mined, codes, rng), places, half.space.factor), True)
+        trainer.learn(Stream(X, mined.shuffled(rng, evenly), places, half.space.factor), True)
     half.space.close()
     return half
 

@@ -13,24 +13,20 @@ from .settings import Settings
 
 @dataclass
 class Checked:
-    """Input that passed every check. With pairs, `targets` are their +1 and -1; else None."""
+    """Input that passed every check.
+
+    given : what is compared, as triplets: those given, or each pair with its candidate twice.
+    near : the first two of each are said to be near: the triplets given, or the similar pairs.
+    pairs, targets : pairs, and their +1 and -1; None without pairs.
+    """
 
     X: Any
     y: Array | None
-    triplets: Array | None
+    given: Array | None
+    near: Array | None
     pairs: Array | None
-    targets: Array | None
+    targets: Any
     weight: Array | None
-
-    @property
-    def given(self) -> Array | None:
-        """What is compared, as triplets: those given, or each pair with its candidate twice."""
-        return self.triplets if self.pairs is None else self.pairs[:, [0, 1, 1]]
-
-    @property
-    def near(self) -> Array | None:
-        """The first two of each are said to be near: the triplets given, or the similar pairs."""
-        return self.triplets if self.pairs is None or self.targets is None else self.pairs[self.targets > 0]
 
 
 def checked(
@@ -80,10 +76,11 @@ def checked(
         groups = check.check_labels(learner, groups, len(given), "triplets or pairs")
         check.check_marker(learner, settings.unlabeled, groups)
         X, y, given = by_group(X, given, groups)
-        triplets, pairs = (given, None) if pairs is None else (None, given)
     if space is not None:
         space.check_rows(who, X)
-    return Checked(X, y, triplets, pairs, targets, weight)
+    if pairs is None or given is None:
+        return Checked(X, y, given, given, None, None, weight)
+    return Checked(X, y, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight)
 
 
 def _check_groups(settings: Settings, y: Any, rows_alone: bool) -> None:

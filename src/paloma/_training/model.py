@@ -14,8 +14,8 @@ from .._core.choice import Choice
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, Labels
 from .._core.regions import Regions
-from .._core.space import Counts, Kept, Pass, Space
-from .._core.stream import Stream, Tally
+from .._core.space import Kept, Pass, Space
+from .._core.stream import Counts, Stream, Tally
 from .._reading import Balance, Reader
 from .._reading.whitened import Whitened, on_whitened, whitened, widened
 from .._typing import Array, Rows
@@ -95,16 +95,13 @@ class Model:
         choice, averaged = settings.choice, settings.averaging is not False
         key = (choice.psd, choice.locality, averaged, settings.project)
         if self.metric is None or self.metric[0] != key:
-            made = self.space.readout(choice, self.counts, self.cone(settings), self._blend(averaged), self.strength)
+            made = self.space.readout(choice, self.counts, self.cone(settings), self.blend(settings), self.strength)
             self.metric = (key, (made, made if self.whitener is None else Whitened(made, self.whitener)))
         return self.metric[1]
 
     def blend(self, settings: Settings) -> float:
         """How far the averaged iterates are moved toward the last ones in a read-out."""
-        return self._blend(settings.averaging is not False)
-
-    def _blend(self, averaged: bool) -> float:
-        return self.counts.blend() if averaged and self.counts.n_means else 1.0
+        return self.counts.blend() if settings.averaging is not False and self.counts.n_means else 1.0
 
     def cone(self, settings: Settings) -> str:
         """What the read-out makes p.s.d.: the paper's components, or the metrics themselves."""

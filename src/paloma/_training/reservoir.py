@@ -25,7 +25,9 @@ class Reservoir:
     seen: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     def add(self, X: Any, codes: Array, rng: np.random.Generator) -> None:
-        """Offer rows in order; a full class replaces a row with probability size / seen."""
+        """Offer rows in order, those of a class; a full class replaces a row with probability size / seen."""
+        if (codes < 0).any():
+            X, codes = X[codes >= 0], codes[codes >= 0]
         if not len(codes):
             return
         if codes.max() >= len(self.seen):

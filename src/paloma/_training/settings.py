@@ -8,8 +8,7 @@ from sklearn.utils import check_random_state
 
 from .._core.choice import Choice
 from .._core.space import Representation
-from .._typing import Array
-from .parts import Guarding, Mined, Mining, Scaling, Unlabeled
+from .parts import Guarding, Mining, Scaling, Unlabeled
 
 
 @dataclass(frozen=True)
@@ -51,11 +50,3 @@ class Settings:
     def generator(self) -> np.random.Generator:
         """Fresh randomness from random_state."""
         return np.random.default_rng(int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max)))
-
-    def drawn(self, mined: Mined, codes: Array | None, rng: np.random.Generator) -> Array:
-        """Mined triplets in random order; balanced: as many anchors as there are, drawn evenly across classes."""
-        return mined.shuffled(rng, codes if self.balanced else None)
-
-    def averages(self, *, given: bool, passes: int) -> bool:
-        """Whether averaged iterates are kept: not by default if a single pass of given triplets is learned."""
-        return bool(self.averaging) if self.averaging != "auto" else not (given and passes == 1)

@@ -13,7 +13,7 @@ from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import PAIRS, Beginning
-from .._core.stream import Stream, Tally
+from .._core.stream import Counts, Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._rows import stacked
@@ -35,6 +35,7 @@ class Trainer:
     """Settings and the model that they train; `model` is None before anything was learned.
 
     loss : mean loss of the last pass. n_iter : passes of `fit`. mined : summary of the triplets that labels gave.
+    score : fraction of held-out triplets that the last pass ranked right.
     """
 
     settings: Settings
@@ -42,48 +43,46 @@ class Trainer:
     loss: float | None = None
     n_iter: int | None = None
     mined: dict[str, Any] | None = None
+    score: float = -np.inf
 
     # -- the two ways to train ---------------------------------------------------------------------------------------
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
         with narrated(self.settings.verbose > 0), sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
-            self._fit(data)
-
-    def _fit(self, data: Checked) -> None:
-        settings, old = self.settings, self.model
-        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
-        labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
-        if first is None and len(labels) < 2:
-            raise ValueError(
-                f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
-                f"{'' if len(labels) == 1 else 'es'}. Without labels, pass triplets, or use paloma.feedback."
-            )
-        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
-        rng = settings.generator()
-        blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
-        X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
-        if first is None:
-            self._check_classes(codes, data.y)
-            say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
-            whitener = scaling.labeled_whitener(X, own)
-            mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
-            first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
-        else:
-            whitener = scaling.whitener(X, data.near)
-        self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
-        self.model.from_labels = mined is not None
-        averaging = settings.averages(given=mined is None, passes=settings.n_epochs)
-        stream = self._stream(data, X, own, first)
-        if blocks is None:
-            self._epochs(X, stream, mined, averaging, codes)
-        else:
-            self._block_epochs(data.X, codes, blocks, stream, averaging)
-        if codes is not None:
-            self.model.reservoir.add(*_labeled_rows(data.X, codes), self.model.rng)
-        self.model.space.close()
-        if settings.guard is not None and mined is not None:
-            settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
+            settings, old = self.settings, self.model
+            mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
+            labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
+            if first is None and len(labels) < 2:
+                raise ValueError(
+                    f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
+                    f"{'' if len(labels) == 1 else 'es'}. Without labels, pass triplets, or use paloma.feedback."
+                )
+            codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
+            rng = settings.generator()
+            blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
+            X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
+            if first is None:
+                self._check_classes(codes, data.y)
+                say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
+                whitener = scaling.labeled_whitener(X, own)
+                mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
+                first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
+            else:
+                whitener = scaling.whitener(X, data.near)
+            self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
+            self.model.from_labels = mined is not None
+            averaging = self._averages(given=mined is None, passes=settings.n_epochs)
+            stream = self._stream(data, X, own, first)
+            if blocks is None:
+                self._epochs(X, stream, mined, averaging, codes)
+            else:
+                self._block_epochs(data.X, codes, blocks, stream, averaging)
+            if codes is not None:
+                self.model.reservoir.add(data.X, codes, self.model.rng)
+            self.model.space.close()
+            if settings.guard is not None and mined is not None:
+                settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
 
     def _check_classes(self, codes: Array, y: Any) -> None:
         """Refuse labels of which no two are equal; warn if hardly any are, or if numbers look like measurements."""
@@ -105,19 +104,16 @@ class Trainer:
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
-        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
-            self._partial_fit(data, classes)
-
-    def _partial_fit(self, data: Checked, classes: Any) -> None:
         settings, fresh = self.settings, self.model is None
-        labels = Labels() if fresh else self.model.labels
-        for y in (classes, data.y):
-            labels = labels if y is None else labels.extended(y, settings.unlabeled)
-        if fresh:
-            whitener = settings.scaling.first_whitener(data.X, data.near)
-            self._begin(data.X, labels, settings.generator(), data.given, whitener)
-        with self.model.unchanged_on_error():
-            self._continue(data, labels)
+        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+            labels = Labels() if fresh else self.model.labels
+            for y in (classes, data.y):
+                labels = labels if y is None else labels.extended(y, settings.unlabeled)
+            if fresh:
+                whitener = settings.scaling.first_whitener(data.X, data.near)
+                self._begin(data.X, labels, settings.generator(), data.given, whitener)
+            with self.model.unchanged_on_error():
+                self._continue(data, labels)
 
     def _continue(self, data: Checked, labels: Labels) -> None:
         settings, model = self.settings, self.model
@@ -138,9 +134,7 @@ class Trainer:
         else:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
             self.freeze(rows, data.given, whitener)
-            tally = self._pass(
-                self._stream(data, rows, codes, data.given), settings.averages(given=True, passes=1), codes
-            )
+            tally = self._pass(self._stream(data, rows, codes, data.given), self._averages(given=True, passes=1), codes)
         model.know(labels)
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
@@ -157,8 +151,8 @@ class Trainer:
         """A model at its start; X and triplets are one of so many shares of all that `fit` will see."""
         settings, inside = self.settings, whitened(X, whitener)
         reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
-        self.model = model = Model(Labels(), rng, reservoir, scale, whole, sp.issparse(X), whitener=whitener)
-        model.know(labels)
+        counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
+        self.model = model = Model(labels, rng, reservoir, scale, whole, sparse, counts=counts, whitener=whitener)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
@@ -183,7 +177,7 @@ class Trainer:
         """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
         model, codes = self.model, self.model.places(X, codes)
         X, factor = whitened(X, model.whitener), model.space.factor
-        if data.pairs is None or data.targets is None:
+        if data.pairs is None:
             return Stream(X, given, codes, factor, data.weight)
         threshold = self._threshold(X, codes, data.pairs, data.targets)
         measure = self.settings.choice.measure
@@ -209,6 +203,11 @@ class Trainer:
     def learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
         return self.model.learn(self.settings.choice, stream, averaging, self.settings.block_size, advance)
 
+    def _averages(self, *, given: bool, passes: int) -> bool:
+        """Whether averaged iterates are kept: not by default if a single pass of given triplets is learned."""
+        wanted = self.settings.averaging
+        return bool(wanted) if wanted != "auto" else not (given and passes == 1)
+
     def _pass(
         self, stream: Stream, averaging: bool, codes: Array | None, advance: Any = None, quiet: Array | None = None
     ) -> Tally:
@@ -225,10 +224,10 @@ class Trainer:
     def learn_mined(self, X: Rows, codes: Array, mined: Mined, anchors: Array | None) -> Tally:
         """One pass over mined triplets in random order; those met for the first time enter the drift signals."""
         settings, model = self.settings, self.model
-        stream = Stream(X, settings.drawn(mined, codes, model.rng), codes, model.space.factor)
+        stream = Stream(X, mined.shuffled(model.rng, codes if settings.balanced else None), codes, model.space.factor)
         fresh = not model.counts.seen
         quiet = settings.mining.quiet(mined, codes, anchors) if fresh else None
-        return self._pass(stream, settings.averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
+        return self._pass(stream, self._averages(given=False, passes=1), codes if fresh else None, quiet=quiet)
 
     def _epochs(self, X: Rows, stream: Stream, mined: Mined | None, averaging: bool, codes: Any) -> None:
         """n_epochs passes: mined triplets in a new order each time, given ones in their own; X before whitening."""
@@ -236,7 +235,6 @@ class Trainer:
         if settings.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
             anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
             held, mined, stream = _hold_out(stream, mined, anchors)
-        best = -np.inf
         title = f"{settings.who}, {len(stream.triplets):,} triplets"
         if mined is not None:
             title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
@@ -249,18 +247,15 @@ class Trainer:
                 tally = self._pass(stream, averaging, None if epoch else codes, told, quiet)
                 self.loss = tally.loss / max(tally.triplets, 1)
                 self.n_iter = epoch + 1
-                if held is not None:
-                    score = self._held_out_score(stream, held)
-                    if score <= best:
-                        break
-                    best = score
+                if held is not None and not self._improves(stream, held):
+                    break
 
     def _block_epochs(self, X: Rows, codes: Array, blocks: list[Array], first: Stream, averaging: bool) -> None:
         """n_epochs passes over blocks of rows that mine among themselves, cut anew each time; X before whitening.
 
         first : the first block as it was mined; with early stopping, some of its anchors are held out.
         """
-        settings, held, kept, best = self.settings, None, None, -np.inf
+        settings, held, kept = self.settings, None, None
         if settings.early_stopping and len(np.unique(first.triplets[:, 0])) > 1:
             mined_first = np.unique(first.triplets[:, 0])
             learned = self._training_anchors(mined_first)
@@ -281,11 +276,8 @@ class Trainer:
                 if not epoch:
                     self.mined = {**counts, "search": search}
                 self.loss, self.n_iter = total.loss / max(total.triplets, 1), epoch + 1
-                if held is not None:
-                    score = self._held_out_score(first, held)
-                    if score <= best:
-                        break
-                    best = score
+                if held is not None and not self._improves(first, held):
+                    break
 
     def _learn_block(
         self, X: Rows, codes: Array, numbers: Array, anchors: Array | None, epoch: int, averaging: bool
@@ -319,7 +311,7 @@ class Trainer:
         if again or mined is None:
             rows = self._remining_rows(stream.X) if remine else settings.mining.rows(stream.X)
             mined = settings.mining.mine(rows, codes, anchors, model.space)
-        stream.triplets = settings.drawn(mined, codes, model.rng)
+        stream.triplets = mined.shuffled(model.rng, codes if settings.balanced else None)
         if confidence is not None:
             stream.weight = settings.semi.weights(stream.triplets, confidence)
         return mined
@@ -339,23 +331,25 @@ class Trainer:
         n_held = min(int(np.ceil(self.settings.validation_fraction * len(anchors))), len(anchors) - 1)
         return np.sort(self.model.rng.permutation(anchors)[n_held:])
 
-    def _held_out_score(self, stream: Stream, held: Array) -> float:
-        """Fraction of held-out triplets ranked right by the current read-out."""
+    def _improves(self, stream: Stream, held: Array) -> bool:
+        """Whether the current read-out ranks more of the held-out triplets right than that of the pass before."""
         codes = stream.codes
         candidates = np.full(held[:, 1:].shape, SHARED, np.int32) if codes is None else codes[held[:, 1:]]
         reader = replace(self.model.reader(self.settings, None), readout=lambda: self.model.inside(self.settings))
-        return reader.ranked_right(stream.X, held, candidates)
+        before, self.score = self.score, reader.ranked_right(stream.X, held, candidates)
+        return not self.score <= before
 
     # -- streams of labeled rows -------------------------------------------------------------------------------------
 
     def _learn_rows(self, rows: Rows, codes: Array) -> Tally:
         """One pass over labeled rows: triplets inside the batch and with the reservoir, then into the reservoir."""
         model, settings = self.model, self.settings
-        X, labeled = _labeled_rows(rows, codes)
+        known = codes >= 0
+        X, labeled = (rows, codes) if known.all() else (rows[known], codes[known])
         old, old_codes = model.reservoir.sample(X)
         pool, pool_codes, confidence = stacked([old, X]), np.concatenate([old_codes, labeled]), None
-        if (codes < 0).any() and model.counts.seen:
-            pool, pool_codes, confidence = settings.semi.joined(self, pool, pool_codes, rows[codes < 0])
+        if not known.all() and model.counts.seen:
+            pool, pool_codes, confidence = settings.semi.joined(self, pool, pool_codes, rows[~known])
         tally, anchors = Tally(), np.arange(len(old_codes), len(pool_codes))
         if settings.balanced and len(old_codes):
             anchors = np.union1d(anchors, evenly(old_codes, len(anchors), model.rng))
@@ -368,19 +362,13 @@ class Trainer:
             self.freeze(pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
-            averaging = settings.averages(given=False, passes=1)
+            averaging = self._averages(given=False, passes=1)
             weight = None if confidence is None else settings.semi.weights(triplets, confidence)
             stream = Stream(inside, triplets, model.places(pool, pool_codes), model.space.factor, weight)
             tally = self._pass(stream, averaging, pool_codes, quiet=settings.mining.quiet(mined, pool_codes, anchors))
         learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
-
-
-def _labeled_rows(X: Rows, codes: Array) -> tuple[Rows, Array]:
-    """Rows that have a class, and their codes; X itself if all have."""
-    known = codes >= 0
-    return (X, codes) if known.all() else (X[known], codes[known])
 
 
 def _hold_out(stream: Stream, mined: Mined | None, kept: Array) -> tuple[Array, Mined | None, Stream]:

@@ -6,9 +6,9 @@ Each command is a function in a module of its own, registered here; slow imports
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from . import _errors
-from ._help import Command
 from .convert import convert
 from .data import prepare, show
 from .demo import demo
@@ -57,6 +57,23 @@ COMMANDS: dict[str, Any] = {
     "embed": embed,
     "reproduce": reproduce,
 }
+
+
+class Command(TyperCommand):
+    """A command whose options may name their section of the help, as ``rich_help_panel``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for the arguments, one for the options, and one for each group of options."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                title = getattr(parameter, "rich_help_panel", None) or usual
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def _add(commands: dict[str, Any], to: typer.Typer) -> None:

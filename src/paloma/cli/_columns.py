@@ -174,20 +174,25 @@ def is_absent(text: Any) -> bool:
 
 
 def settled(
-    X: Array, y: Any, ids: Any, names: list[str], first: int, where: str, wanted: Wanted
-) -> tuple[Array, Any, Any]:
-    """Rows, labels and ids without what may not stay: infinity is refused, missing values are treated as wanted."""
+    X: Array, y: Any, ids: Any, names: list[str], first: int, where: str, wanted: Wanted, named: bool = True
+) -> Batch:
+    """A batch without what may not stay: infinity is refused, missing values are treated as wanted.
+
+    names : what columns are called in messages, and if `named` in the batch as well.
+    """
+    batch = Batch(X, y, names if named else None, first, ids=ids)
     if wanted.missing == "error":
-        return check_finite(X, names, first, where), y, ids
+        check_finite(X, names, first, where)
+        return batch
     absent = np.isnan(X)
     check_finite(np.where(absent, 0.0, X), names, first, where)
     gone = absent.any(axis=1)
     if y is not None and np.asarray(y).dtype.kind in "US":
         gone |= np.isin(np.char.lower(np.char.strip(np.asarray(y, str))), ["", "na", "n/a", "nan", "null", "?"])
-    if wanted.missing == "keep" or not gone.any():
-        return X, y, ids
-    wanted.n_missing += int(gone.sum())
-    return X[~gone], None if y is None else y[~gone], None if ids is None else ids[~gone]
+    if wanted.missing == "drop" and gone.any():
+        wanted.n_missing += int(gone.sum())
+        batch.X, batch.y, batch.ids = (None if part is None else part[~gone] for part in (X, y, ids))
+    return batch
 
 
 def tolerant(parse: Callable[[list[str], int], Any], lines: list[str], row: int, wanted: Wanted) -> list[Any]:
@@ -232,16 +237,16 @@ def bad_cell(
     """The error about one cell; remedy : what helps if there is no value."""
     if text is None or (isinstance(text, str) and not text.strip()):
         what = f"the value is missing; {remedy}"
-    elif isinstance(text, int | float) or _is_number(text):
+    elif isinstance(text, int | float) or is_number(text):
         what = f"{text} is not finite"
-    elif _is_number(str(text).replace(",", ".")):
+    elif is_number(str(text).replace(",", ".")):
         what = f"{text!r} has a decimal comma; write decimal points"
     else:
         what = f"{text!r} is not a number; ignore the column with --drop, or select it as the label with --label"
     return ValueError(f"{where}, row {row}, column {column!r}: {what}.")
 
 
-def _is_number(text: Any) -> bool:
+def is_number(text: Any) -> bool:
     try:
         float(text)
     except (TypeError, ValueError):
@@ -249,12 +254,11 @@ def _is_number(text: Any) -> bool:
     return True
 
 
-def check_finite(X: Array, names: list[str], first: int, where: str) -> Array:
+def check_finite(X: Array, names: list[str], first: int, where: str) -> None:
     """Reject NaN and infinity, naming row and column."""
     if not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         raise bad_cell(where, first + int(row), names[column], float(X[row, column]))
-    return X
 
 
 class LabelType:
@@ -284,7 +288,7 @@ class LabelType:
     def _complain(self, batch: Batch, labels: Array, where: str) -> Any:
         for k, label in enumerate(labels.reshape(len(batch), -1).tolist()):
             for text in label:
-                if not _is_number(text):
+                if not is_number(text):
                     raise ValueError(
                         f"{where}, row {batch.first + k}: label {text!r} is not a number, but earlier labels are. "
                         "Use --label-type str from the start."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, joined, plan, settled, tolerant
+from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, is_number, joined, plan, settled, tolerant
 
 # The fast parser truncates labels to this length; blocks with longer ones are read cell by cell.
 _WIDTH = 64
@@ -30,14 +30,9 @@ def csv_batches(blocks: Iterable[list[str]], wanted: Wanted, where: str) -> Iter
             yield None
             continue
         assert columns is not None
-        parse = partial(_parsed, columns=columns, delimiter=delimiter, where=where, wanted=wanted)
+        parse = partial(_parse, columns=columns, delimiter=delimiter, where=where, wanted=wanted)
         yield from joined(tolerant(parse, lines, row, wanted))
         row += len(lines)
-
-
-def _parsed(lines: list[str], row: int, *, columns: Plan, delimiter: str, where: str, wanted: Wanted) -> Batch:
-    X, y, ids = _parse(lines, columns, delimiter, row, where, wanted)
-    return Batch(X, y, columns.feature_names, row, ids=ids)
 
 
 def _delimiter(line: str) -> str:
@@ -58,23 +53,15 @@ def _header(lines: list[str], delimiter: str, wanted: Wanted) -> tuple[list[str]
     known = wanted.features or [str(k) for k in range(len(first) - first.count(""))]
     named = wanted.label in first and not wanted.label.isdecimal()
     named |= len(known) > 2 and list(filter(set(known).__contains__, first)) == known
-    if not named and any(_is_float(cell) for cell in first):
+    if not named and any(is_number(cell) for cell in first):
         return [str(k) for k in range(len(first))], lines
     return first, lines[1:]
-
-
-def _is_float(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 Parsed = tuple[Array, Array | None, Array | None]
 
 
-def _parse(lines: list[str], columns: Plan, delimiter: str, row: int, where: str, wanted: Wanted) -> Parsed:
+def _parse(lines: list[str], row: int, *, columns: Plan, delimiter: str, where: str, wanted: Wanted) -> Batch:
     try:
         X, y, ids = _fast(lines, columns, delimiter)
     except ValueError:

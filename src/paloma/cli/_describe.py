@@ -9,8 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from .._optional import optional
 from .._typing import Array
-from ..estimators import changed_parameters, learner_of, measure_of, tallies_of
-from ._models import last_step
+from ..estimators import changed_parameters, learner_of, measure_of, parted, tallies_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 # The matrices are not examined if they have more entries than this in total.
@@ -33,8 +32,8 @@ def described(model: Any, n_classes: int, n_features: int) -> dict[str, Any]:
         "triplets": int(learner.n_triplets_),
         "updates": int(learner.n_updates_),
         **_losses(learner),
-        "rows_kept": len(getattr(last_step(model), "labels_", ())),
-        "rows_streamed": getattr(last_step(model), "n_streamed_", 0),
+        "rows_kept": len(getattr(parted(model)[1], "labels_", ())),
+        "rows_streamed": getattr(parted(model)[1], "n_streamed_", 0),
         "parts": _matrices(learner, names, n_classes, n_features),
     }
 

@@ -153,11 +153,12 @@ def _slices(
         rows, labels, keys = X[part], None if y is None else y[part], None if ids is None else ids[part]
         if sp.issparse(rows) and wanted.dense:
             rows = _dense(rows, where)
-        if not sp.issparse(rows):
-            rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
-            columns = names or [str(k) for k in range(X.shape[1])]
-            rows, labels, keys = settled(rows, labels, keys, columns, a + 1, where, wanted)
-        yield Batch(rows, labels, names, a + 1, ids=keys)
+        if sp.issparse(rows):
+            yield Batch(rows, labels, names, a + 1, ids=keys)
+            continue
+        rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
+        columns = names or [str(k) for k in range(X.shape[1])]
+        yield settled(rows, labels, keys, columns, a + 1, where, wanted, named=names is not None)
 
 
 def _dense(rows: Any, where: str) -> Array:
@@ -243,8 +244,7 @@ def _arrow(path: Path, wanted: Wanted, size: int) -> Iterator[Batch]:
             else _column(part.column(columns.names[k]), columns.names[k], row, str(path), wanted, False)
             for k in (columns.label, columns.ids)
         )
-        X, y, ids = settled(X, y, ids, names, row, str(path), wanted)
-        yield Batch(X, y, names if named else None, row, ids=ids)
+        yield settled(X, y, ids, names, row, str(path), wanted, named)
         row += len(part)
 
 

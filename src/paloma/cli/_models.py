@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from .. import estimators
-from ..estimators import learner_of
+from ..estimators import learner_of, parted
 from ..neighbors import MetricIndex
 from ..preprocessing import FillMissing
 from ..workflow import PREPROCESSING, keep_rows
@@ -112,18 +112,13 @@ def searchable(model: Any, items: str | None, k: int | None) -> Any:
     if not keeps_rows(model):
         raise ValueError("The model contains no rows to search. Provide labeled rows with --items.")
     if k is not None:
-        last_step(model).set_params(n_neighbors=k)
+        parted(model)[1].set_params(n_neighbors=k)
     return model
 
 
 def keeps_rows(model: Any) -> bool:
     """Whether the model contains rows that vote and can be searched."""
-    return hasattr(last_step(model), "kneighbors")
-
-
-def last_step(model: Any) -> Any:
-    """The last step of a pipeline; any other model itself."""
-    return model[-1] if hasattr(model, "steps") else model
+    return hasattr(parted(model)[1], "kneighbors")
 
 
 def columns(features: list[str] | None, label: str) -> dict[str, Any]:

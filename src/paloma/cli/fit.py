@@ -75,19 +75,13 @@ def fit(
     cluster: dict[str, Any] = {"dashboard": dashboard, "tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
     settings = {"rounds": rounds, "shard_rows": shard_rows, "checkpoint": checkpoint}
     if scheduler is not None or workers is not None:
-        from ._cluster import fit_on_cluster, print_rounds
-
         unused = {"--triplets": triplets, "--drop": drop, "--prepare": prepare not in ("auto", "none")}
         unused |= {"--missing": missing != "error", "--skip-errors": skip_errors > 0}
         if refused := [name for name, value in unused.items() if value]:
             raise ValueError(f"{', '.join(refused)} cannot be combined with --scheduler or --workers.")
         cluster |= {"scheduler": scheduler, "workers": workers}
-        model = fit_on_cluster(
-            metric, data, label, labels, output, cluster=cluster, settings=settings, verbose=not silent
-        )
+        model = _on_cluster(metric, data, label, labels, output, cluster, settings, silent)
         figures = {"rounds": model.rounds_}
-        if not silent:
-            print_rounds(model)
     else:
         if alone := [name.replace("_", "-") for name, value in {**settings, **cluster}.items() if value]:
             raise ValueError(f"--{alone[0]} requires a cluster: add --scheduler or --workers.")
@@ -112,3 +106,44 @@ def fit(
         print_json({"model": str(output), "learner": name, **figures})
     elif not quiet:
         typer.echo(f"{name}, {len(learner_of(model).classes_)} classes, saved to {output}", err=True)
+
+
+def _on_cluster(
+    learner: Any, data: str, label: str, labels: Path | None, output: Path, cluster: dict[str, Any],
+    settings: dict[str, Any], silent: bool,
+) -> Any:  # fmt: skip
+    """Learn on a Dask cluster and save the metric; settings that are None are left to `paloma.distributed.fit`."""
+    from ..distributed import connected
+    from ..distributed import fit as run
+    from ..persist import save
+    from ._models import columns
+
+    if cluster["scheduler"] is None and any(cluster[name] for name in ("tls_ca", "tls_cert", "tls_key")):
+        raise ValueError("--tls-ca, --tls-cert and --tls-key require --scheduler tls://...")
+    X, y = _sources(data, label, labels)
+    given = {name: value for name, value in settings.items() if value is not None}
+    with connected(**cluster) as client:
+        model: Any = run(learner.set_params(verbose=int(not silent)), X, y, client=client, **given)
+    names = getattr(model, "feature_names_in_", None)
+    model.set_params(verbose=0).columns_ = columns(None if names is None else names.tolist(), label)
+    save(model, output)
+    for row in [] if silent else model.rounds_:
+        text = "round {round}: loss {loss:.4f}, accuracy {accuracy:.4f} on held-out rows, {seconds:.1f} s"
+        typer.echo(text.format(**row), err=True)
+    return model
+
+
+def _sources(data: str, label: str, labels: Path | None) -> tuple[Path, Any]:
+    """Rows that workers can read, and their labels."""
+    from ._formats import read_labels
+
+    path = Path(data)
+    if not path.exists():
+        raise FileNotFoundError(f"File {data} does not exist.")
+    if path.suffix == ".npy":
+        if labels is None:
+            raise ValueError(f"{data} contains no labels. Provide them with --labels.")
+        return path, labels if labels.suffix == ".npy" else read_labels(labels)
+    if path.suffix in (".parquet", ".pq") or path.is_dir():
+        return path, label
+    raise ValueError(f"On a cluster, DATA must be .npy or Parquet, which workers can read in parts; got {data}.")

@@ -144,7 +144,7 @@ def embed_images(
         for start in range(0, len(images), batch_size):
             batch = images[start : start + batch_size]
             key = parts.key(batch)
-            if key not in parts:
+            if not key.exists():
                 parts.put(key, _encode(model, batch, shape, skip_errors))
             part = parts.get(key)
             part.numbers += start
@@ -211,9 +211,6 @@ class _Parts:
         for image in batch:
             digest.update(hashlib.sha256(image.content()).digest())
         return self.folder / f"{digest.hexdigest()[:32]}.npz"
-
-    def __contains__(self, key: Path) -> bool:
-        return key.exists()
 
     def put(self, key: Path, part: Embedded) -> None:
         skipped = np.array(part.skipped, dtype=np.str_)

@@ -3,10 +3,8 @@
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch
 
@@ -84,9 +82,5 @@ def _read(path: Path) -> Bunch:
     X, y = arrays.pop("X"), arrays.pop("y")
     if X.ndim != 2 or y.shape != X.shape[:1]:
         raise ValueError(f"{path} must contain X (n, d) and y (n,); got shapes {X.shape} and {y.shape}.")
-    return Bunch(data=_as_float(X), target=y, **arrays)
-
-
-def _as_float(X: NDArray[Any]) -> NDArray[Any]:
-    """Widen storage types to the smallest of float32 and float64 that holds them exactly."""
-    return X.astype(np.result_type(X.dtype, np.float32), copy=False)
+    # Storage types are widened to the smallest of float32 and float64 that holds them exactly.
+    return Bunch(data=X.astype(np.result_type(X.dtype, np.float32), copy=False), target=y, **arrays)

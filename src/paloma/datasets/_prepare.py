@@ -20,21 +20,14 @@ Arrays = dict[str, Array]
 
 
 @dataclass(frozen=True)
-class Expected:
-    """Rows, columns and classes of Table 1; None: not fixed."""
+class Source:
+    """How a set is read, where it comes from, and the rows, classes and columns of Table 1; None: not fixed."""
 
+    read: Callable[[Path, "Encode"], Arrays]
+    hint: str
     n: int
     n_classes: int
     d: int | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a set comes from, how it is read, and what it must come to."""
-
-    read: Callable[[Path, "Encode"], Arrays]
-    expected: Expected
-    hint: str
 
 
 class Encode:
@@ -94,12 +87,12 @@ def prepare(
     with unpacked(Path(folder)) as root:
         arrays = source.read(root, encode)
     if check:
-        _check(name, arrays, source.expected)
+        _check(name, arrays, source)
     save(target, **arrays)
     return target
 
 
-def _check(name: str, arrays: Arrays, expected: Expected) -> None:
+def _check(name: str, arrays: Arrays, expected: Source) -> None:
     n, d = arrays["X"].shape
     classes = len(np.unique(arrays["y"]))
     found = {"rows": (n, expected.n), "classes": (classes, expected.n_classes), "columns": (d, expected.d or d)}
@@ -219,17 +212,16 @@ def _cub200(root: Path, encode: Encode) -> Arrays:
 # Table 1. Its 9,146 images of Caltech101 and 30,607 of Caltech256 count the background and the clutter class as well,
 # which are left out here, as they are no classes: the numbers below are without them.
 KNOWN = {
-    "letters": Source(_letters, Expected(20_000, 26, 16), "UCI's letter-recognition.data"),
-    "yaleb": Source(_yaleb, Expected(2414, 38, 1024), "YaleB_32x32.mat, or CroppedYale with its folders of .pgm"),
+    "letters": Source(_letters, "UCI's letter-recognition.data", 20_000, 26, 16),
+    "yaleb": Source(_yaleb, "YaleB_32x32.mat, or CroppedYale with its folders of .pgm", 2414, 38, 1024),
     "caltech101": Source(
-        _class_folders("101_ObjectCategories", frozenset({"BACKGROUND_Google"})), Expected(8677, 101),
-        "caltech-101.zip or 101_ObjectCategories.tar.gz",
+        _class_folders("101_ObjectCategories", frozenset({"BACKGROUND_Google"})),
+        "caltech-101.zip or 101_ObjectCategories.tar.gz", 8677, 101,
     ),
     "caltech256": Source(
-        _class_folders("256_ObjectCategories", frozenset({"257.clutter"})), Expected(29_780, 256),
-        "256_ObjectCategories.tar",
+        _class_folders("256_ObjectCategories", frozenset({"257.clutter"})), "256_ObjectCategories.tar", 29_780, 256
     ),
-    "cifar10": Source(_cifar10, Expected(60_000, 10), "cifar-10-python.tar.gz"),
-    "pets": Source(_pets, Expected(7349, 37), "images.tar.gz and annotations.tar.gz"),
-    "cub200": Source(_cub200, Expected(11_788, 200), "CUB_200_2011.tgz"),
+    "cifar10": Source(_cifar10, "cifar-10-python.tar.gz", 60_000, 10),
+    "pets": Source(_pets, "images.tar.gz and annotations.tar.gz", 7349, 37),
+    "cub200": Source(_cub200, "CUB_200_2011.tgz", 11_788, 200),
 }  # fmt: skip

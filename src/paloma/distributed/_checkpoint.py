@@ -1,19 +1,10 @@
 """The state of a fit after each round, in one model file that replaces the one before it."""
 
 import copy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..persist import load, save
-
-
-@dataclass
-class State:
-    """A learner after some rounds, and what was reported about them."""
-
-    learner: Any
-    report: list[dict[str, float]]
 
 
 class Checkpoint:
@@ -23,10 +14,11 @@ class Checkpoint:
         self.path = None if path is None else Path(path)
         self.fingerprint = fingerprint
 
-    def read(self, start: Any) -> State:
-        """Where to resume: the last round in the file, or the start; a file of another fit is refused."""
+    def read(self, start: Any) -> tuple[Any, list[dict[str, float]]]:
+        """The learner after the last round in the file, or the start, and what was reported about the rounds; a file of
+        another fit is refused."""
         if self.path is None or not self.path.exists():
-            return State(start, [])
+            return start, []
         learner = load(self.path)
         found = vars(learner).pop("_fit_of", {})
         other = [name for name, value in self.fingerprint.items() if found.get(name) != value]
@@ -35,7 +27,7 @@ class Checkpoint:
                 f"{self.path} contains rounds of another fit ({', '.join(other)}). Choose another path, or delete the "
                 "file."
             )
-        return State(learner, vars(learner).pop("rounds_"))
+        return learner, vars(learner).pop("rounds_")
 
     def write(self, learner: Any, report: list[dict[str, float]]) -> None:
         """Keep a learner and the report so far."""

@@ -125,8 +125,8 @@ class _Fit:
         start, held = self._start(), self._held()
         reservoirs = survey.run([later(plan.reservoir_of, survey.learner, *one) for one in survey.each])
         checkpoint = Checkpoint(path, self._fingerprint())
-        begun = checkpoint.read(start)
-        report, learner = begun.report, survey.runner.place(begun.learner)
+        begun, report = checkpoint.read(start)
+        learner = survey.runner.place(begun)
         shards = f"{len(survey.shards)} shard{'s' if len(survey.shards) > 1 else ''}"
         title = f"{check.name_of(start)}, {shards}, {start.mined_['triplets']:,} triplets"
         with progress(title, rounds, verbose) as advance:

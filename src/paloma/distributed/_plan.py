@@ -1,6 +1,6 @@
 """What is decided before the first round: what the shards contain, which rows are held out, who is near whom.
 
-Everything here runs on workers and calls the learner, `paloma.triplets` or `paloma._partitions`.
+Everything here runs on workers and calls the learner, `paloma.triplets` or `paloma._training.partitions`.
 """
 
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from .._core.locality import FREE, Labels, labeled
 from .._rows import stacked
@@ -37,7 +38,7 @@ class About:
 
 def describe(learner: Any, pair: Any, number: int) -> About:
     """Check a shard and count what is in it."""
-    learner = _fresh(learner)
+    learner = clone(learner)
     rows = read(learner, pair, number)
     known = labeled(rows.y, settings_of(learner).unlabeled)
     classes, counts = np.unique(known, return_counts=True)
@@ -45,12 +46,6 @@ def describe(learner: Any, pair: Any, number: int) -> About:
     kept = rows.X if len(known) == len(rows.y) else rows.X[rows.y != learner.unlabeled]
     kind = len(rows.y), rows.X.shape[1], rows.X.dtype, sp.issparse(rows.X), names
     return About(*kind, classes, counts, total_of(kept), crc32(repr(rows.y.tolist()).encode()))
-
-
-def _fresh(learner: Any) -> Any:
-    from sklearn.base import clone
-
-    return clone(learner)
 
 
 @dataclass
@@ -97,9 +92,8 @@ def together(parts: list[tuple[Any, Array]]) -> tuple[Any, Array]:
 def reservoir_of(learner: Any, pair: Any, job: Job) -> Reservoir:
     """A sample of each class of a shard, for learning that continues later."""
     rows, codes = rows_of(learner, pair, job)
-    known = np.flatnonzero(codes != FREE)
     out = Reservoir(learner.reservoir_size, window=learner.memory == "window")
-    out.add(rows.X[known], codes[known], job.random(0))
+    out.add(rows.X, codes, job.random(0))
     return out
 
 

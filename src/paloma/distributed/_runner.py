@@ -2,13 +2,11 @@
 
 import warnings
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 from uuid import uuid4
 
-from threadpoolctl import ThreadpoolController
-
 from .._optional import optional
+from .._threads import single
 
 # Partial results that one mixing task takes in: few enough for a worker's memory, enough that the tree stays low.
 FAN_IN = 8
@@ -22,14 +20,8 @@ def later(function: Callable[..., Any], *arguments: Any, nout: int | None = None
 
 def _with_one_thread(function: Callable[..., Any], *arguments: Any) -> Any:
     """Bits depend on the number of BLAS threads; workers are the parallelism."""
-    with _libraries().limit(limits=1, user_api="blas"):
+    with single():
         return function(*arguments)
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Looking for them takes milliseconds; paloma, whose functions tasks are, has loaded all there are."""
-    return ThreadpoolController()
 
 
 def _given(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """The learners; and for other packages of paloma, what may be asked of them."""
 
-from ._following import as_arrays as as_arrays
-from ._following import converted as converted
-from ._following import following as following
-from ._following import settle as settle
+from ._calls import as_arrays as as_arrays
+from ._calls import converted as converted
+from ._calls import following as following
+from ._calls import reading as reading
+from ._calls import settle as settle
 from ._interface import Mark as Mark
 from ._interface import at_start as at_start
 from ._interface import bare_learner as bare_learner
@@ -18,7 +19,6 @@ from ._interface import obey as obey
 from ._interface import parted as parted
 from ._interface import projected as projected
 from ._interface import reader_of as reader_of
-from ._interface import reading as reading
 from ._interface import refuse_restructured as refuse_restructured
 from ._interface import settings_of as settings_of
 from ._interface import tallies_of as tallies_of

@@ -17,7 +17,7 @@ from .._training.model import Model
 from .._training.obeying import obeying
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import lock_of
+from ._calls import reading
 from .base import Learner
 
 
@@ -75,11 +75,6 @@ def reader_of(learner: Learner) -> Reader:
     return learner._reader()
 
 
-def reading(learner: Learner) -> Any:
-    """A block in which the learner is read and does not learn in another thread."""
-    return lock_of(learner)
-
-
 def settings_of(learner: Learner) -> Settings:
     """The parameters of a learner, checked."""
     return learner._settings()
@@ -131,7 +126,7 @@ def measure_of(learner: Learner) -> Measure:
 
 def tallies_of(learner: Learner) -> dict[Any, Array]:
     """For each label, the triplets of its class so far, how many were ranked right, and the sum of their losses."""
-    with lock_of(learner):
+    with reading(learner):
         labels, table = learner._model.labels, learner._model.drift.table
         return dict(zip(labels.labels.tolist(), table(np.arange(len(labels)))[:, :3], strict=True))
 
@@ -140,7 +135,7 @@ def widen(learner: Learner, d: int) -> None:
     """More features: 0 in every row so far, so that the metric is the identity there."""
     if not isinstance(learner.init, str):
         raise ValueError(f"{check.name_of(learner)} accepts new features only with init='identity'.")
-    with lock_of(learner):
+    with reading(learner):
         learner._model, learner.n_features_in_ = learner._model.widened(d), d
 
 

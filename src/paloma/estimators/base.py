@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
+from inspect import cleandoc
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -32,9 +33,7 @@ from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
 from .._typing import Array
-from ._alone import alone, lock_of
-from ._docstring import filled
-from ._following import converted, following
+from ._calls import alone, converted, public, reading
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -87,7 +86,10 @@ class Learner(BaseEstimator):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.__doc__ = filled(cls.__doc__, cls._texts)
+        doc = cleandoc(cls.__doc__ or "")  # without indentation, as Python 3.13 and later compile docstrings
+        for word, text in cls._texts.items():
+            doc = doc.replace(f"{{{word}}}", text.replace("\n    ", "\n"))
+        cls.__doc__ = doc
 
     @classmethod
     @cache
@@ -123,8 +125,7 @@ class Learner(BaseEstimator):
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
-    @following
-    @alone
+    @public
     def fit(
         self,
         X: ArrayLike | None,
@@ -169,8 +170,7 @@ class Learner(BaseEstimator):
             self._learned_with = self.get_params(deep=False)
         return self
 
-    @following
-    @alone
+    @public
     def partial_fit(
         self,
         X: ArrayLike | None,
@@ -230,8 +230,7 @@ class Learner(BaseEstimator):
         self._parsed = (self._parsed[0], bound)
         return bound
 
-    @following
-    @alone
+    @public
     def transduce(self, X: ArrayLike, y: ArrayLike) -> Array:
         """y with labels filled in for the rows marked `unlabeled` whose nearest labeled rows agree; the rest stay.
 
@@ -246,8 +245,7 @@ class Learner(BaseEstimator):
         found = (filled >= 0) & (labels == self.unlabeled)  # a class that the model has not met keeps its label
         return np.where(found, reader.labels.labels[np.maximum(filled, 0)], labels) if found.any() else labels
 
-    @following
-    @alone
+    @public
     def forget_classes(self, labels: ArrayLike) -> Self:
         """Forget classes: their metrics, their rows in the reservoir, and the fact that they were ever seen.
 
@@ -294,8 +292,7 @@ class Learner(BaseEstimator):
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    @following
-    @alone
+    @public
     def pair_score(
         self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
     ) -> Array:
@@ -310,8 +307,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.scores(reader.pair_values(pairs, check.of_group(y, group, np.shape(pairs)[0]), X))
 
-    @following
-    @alone
+    @public
     def predict_pairs(self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None) -> Array:
         """+1 for pairs on the similar side of `threshold_`, -1 for the others.
 
@@ -331,8 +327,7 @@ class Learner(BaseEstimator):
             raise AttributeError("threshold_ is available once pairs have been learned or pair_threshold is set.")
         return float(threshold)
 
-    @following
-    @alone
+    @public
     def pairwise_score(
         self, Q: ArrayLike, X: ArrayLike, y: ArrayLike | None = None, *, group: Any = None
     ) -> Array:  # fmt: skip
@@ -343,8 +338,7 @@ class Learner(BaseEstimator):
         with jobs(self.n_jobs):
             return reader.pairwise_scores(reader.rows(Q), rows, codes)
 
-    @following
-    @alone
+    @public
     def metric_matrix(self, label: Any = None) -> Array:
         """M_c in the units of X after p.s.d. policy and averaging; for None, the shared U alone.
 
@@ -354,8 +348,7 @@ class Learner(BaseEstimator):
         """
         return self._reader().matrix(label)
 
-    @following
-    @alone
+    @public
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of 3-NN on these rows, which should be new ones, under the learned metrics.
 
@@ -370,8 +363,7 @@ class Learner(BaseEstimator):
         with jobs(self.n_jobs):
             return reader.accuracy(reader.rows(X), y)
 
-    @following
-    @alone
+    @public
     def leave_one_out_score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Accuracy of 3-NN among these rows themselves, each without itself.
 
@@ -381,8 +373,7 @@ class Learner(BaseEstimator):
         reader = self._reader()
         return reader.leave_one_out(reader.rows(X), y)
 
-    @following
-    @alone
+    @public
     def triplet_score(self, X: ArrayLike | None, triplets: ArrayLike, y: ArrayLike | None = None) -> float:
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
         reader, points = self._reader(), X is None
@@ -410,8 +401,7 @@ class Learner(BaseEstimator):
                 "they were made with."
             )
 
-    @following
-    @alone
+    @public
     def query_vectors(self, Q: ArrayLike, *, for_graph: bool = False, token: str | None = None) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity.
 
@@ -433,8 +423,7 @@ class Learner(BaseEstimator):
             )
         return self._model.balance.queries(vectors)
 
-    @following
-    @alone
+    @public
     def item_vectors(
         self,
         X: ArrayLike,
@@ -482,16 +471,14 @@ class Learner(BaseEstimator):
     # -- learned attributes --------------------------------------------------------------------------------------------
 
     @property
-    @following
-    @alone
+    @public
     def shared_(self) -> Array:
         """U, the raw last iterate in scaled units: no projection, no averaging."""
         settings, model = self._learned()
         return model.space.last(settings.choice, len(self.classes_)).shared.copy()
 
     @property
-    @following
-    @alone
+    @public
     def local_(self) -> Array:
         """(n_classes, d, d): L of classes_[k], the raw last iterates in scaled units; empty for a global learner."""
         settings, model = self._learned()
@@ -500,16 +487,14 @@ class Learner(BaseEstimator):
         return np.array([last.local(code) for code in order], last.start.dtype).reshape(len(order), *last.start.shape)
 
     @property
-    @following
-    @alone
+    @public
     def scale_(self) -> Any:
         """The number that X is divided by; several groups have one each."""
         check_is_fitted(self)
         return self._model.space.divisor(self._model.scale)
 
     @property
-    @following
-    @alone
+    @public
     def whitener_(self) -> Array | None:
         """What X is multiplied by before it is divided by `scale_`: (d, d), (d,) or None."""
         check_is_fitted(self)
@@ -530,16 +515,14 @@ class Learner(BaseEstimator):
         return t / s if s and settings.choice.locality.is_local else 0.0
 
     @property
-    @following
-    @alone
+    @public
     def recent_loss_(self) -> Array:
         """(n_classes,) mean loss of the last thousand or so triplets of classes_[k], each before its own step."""
         check_is_fitted(self)
         return self._model.drift.recent(self._model.labels.order)
 
     @property
-    @following
-    @alone
+    @public
     def long_run_loss_(self) -> Array:
         """(n_classes,) mean loss of all triplets of classes_[k], each when it was first met."""
         check_is_fitted(self)
@@ -562,7 +545,7 @@ class Learner(BaseEstimator):
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """As usual, but not while another thread has it learn."""
         out = memo[id(self)] = type(self).__new__(type(self))
-        with lock_of(self):
+        with reading(self):
             out.__setstate__(deepcopy(self.__getstate__(), memo))
         return out
 

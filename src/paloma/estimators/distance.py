@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,17 +12,16 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._core.locality import SHARED, Locality
+from .._core.locality import SHARED
 from .._core.measure import DISTANCE
 from .._spaces.diagonal import Diagonal, DiagonalMetric
 from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import alone
-from ._following import following
+from ._calls import alone, public
 from .base import Learner
 from .docs import TEXTS
-from .parameters import dense, parse, per_class, projected
+from .parameters import dense, parse, projected
 
 
 class SharedMetric:
@@ -47,10 +46,9 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
 
     psd: str | int = "end"
 
-    _texts: ClassVar[Mapping[str, str]] = TEXTS
+    _texts = TEXTS
 
-    @following
-    @alone
+    @public
     def pair_distance(
         self, pairs: ArrayLike, y: ArrayLike | None = None, *, X: ArrayLike | None = None, group: Any = None
     ) -> Array:
@@ -67,14 +65,12 @@ class DistanceLearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Learner
         return components.T @ components
 
     @property
-    @following
-    @alone
+    @public
     def components_(self) -> Array:
         """(d, d) linear map whose Euclidean distances are those of the shared part."""
         return self._reader().metric.components()
 
-    @following
-    @alone
+    @public
     def transform(self, X: ArrayLike) -> Array:
         """X under the shared part: Euclidean distances of the result are distances under U.
 
@@ -119,7 +115,7 @@ class ODML(DistanceLearner):
     """
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, Locality.shared(), dense(self))
+        return parse(self, DISTANCE, dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -166,7 +162,7 @@ class LODML(DistanceLearner):
     soft_regions: bool = False
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, per_class(self.lam), dense(self))
+        return parse(self, DISTANCE, dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -206,11 +202,10 @@ class DiagonalODML(DistanceLearner):
     soft_regions: bool = False
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, per_class(self.lam), Diagonal(self.init))
+        return parse(self, DISTANCE, Diagonal(self.init))
 
     @property
-    @following
-    @alone
+    @public
     def feature_weights_(self) -> Array:
         """(d,) weight of each feature in the shared part, in the units of X: the diagonal of `metric_matrix()`."""
         return cast(DiagonalMetric, self._reader().metric).diagonal(SHARED).copy()
@@ -266,10 +261,10 @@ class L2ODML(DistanceLearner):
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
 
-    _sparse: ClassVar[bool] = True
+    _sparse = True
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, per_class(self.lam), projected(self))
+        return parse(self, DISTANCE, projected(self))
 
     @property
     def exact_(self) -> bool:

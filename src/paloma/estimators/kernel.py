@@ -1,9 +1,8 @@
 """Kernel learners: similarities and distances in the feature space of a kernel, or of several."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -14,11 +13,10 @@ from .._core.measure import DISTANCE, SIMILARITY
 from .._spaces.kernel import PRECOMPUTED, Kernel, Kernels, KernelSpace
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import alone
-from ._following import following
+from ._calls import public
 from .base import Learner
 from .docs import KERNEL_TEXTS
-from .parameters import parse, per_class
+from .parameters import parse
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,7 +31,7 @@ class KernelLearner(Learner):
     measure: str = "similarity"
     cache_size: float = 1000.0
 
-    _texts: ClassVar[Mapping[str, str]] = KERNEL_TEXTS
+    _texts = KERNEL_TEXTS
 
     def _parse(self, kernels: Any, **combining: Any) -> Settings:
         """Settings with these kernels, a function of the number of features, combined as told."""
@@ -41,7 +39,7 @@ class KernelLearner(Learner):
         space = Kernels(
             kernels, self.init, self.budget, self.when_full, self.cache_size, self.scale is not None, **combining
         )
-        return parse(self, DISTANCE if self.measure == "distance" else SIMILARITY, per_class(self.lam), space)
+        return parse(self, DISTANCE if self.measure == "distance" else SIMILARITY, space)
 
     @property
     def _space(self) -> KernelSpace:
@@ -49,16 +47,14 @@ class KernelLearner(Learner):
         return cast(KernelSpace, self._model.space)
 
     @property
-    @following
-    @alone
+    @public
     def support_(self) -> Array:
         """(n_support, d) rows that steps touched, in the units of X; row numbers for a precomputed kernel."""
         state = self._space.state
         return np.empty((0, self.n_features_in_), state.dtype) if state.points is None else state.points[state.held]
 
     @property
-    @following
-    @alone
+    @public
     def gain_(self) -> Any:
         """What kernel values are multiplied by; one number per kernel."""
         space = self._space
@@ -175,15 +171,13 @@ class OMKS(KernelLearner):
         return self._parse(kernels, several=True, beta=beta, delta=delta)
 
     @property
-    @following
-    @alone
+    @public
     def weights_(self) -> Array:
         """Weight of each kernel; they sum to 1."""
         return self._space.hedge.weights
 
     @property
-    @following
-    @alone
+    @public
     def weights_path_(self) -> tuple[Array, Array]:
         """(triplets seen, weights at that point), at most 257 of them, evenly spread."""
         return self._space.hedge.history

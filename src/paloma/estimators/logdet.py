@@ -6,7 +6,7 @@ from .._core.measure import DISTANCE
 from .._spaces.logdet import LogDet
 from .._training.settings import Settings
 from .distance import DistanceLearner
-from .parameters import parse, per_class
+from .parameters import parse
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -60,4 +60,4 @@ class SLMOML(DistanceLearner):
     psd: str | int = "never"
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, per_class(self.lam), LogDet(self.init))
+        return parse(self, DISTANCE, LogDet(self.init))

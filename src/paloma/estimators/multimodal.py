@@ -10,10 +10,9 @@ from .._core.measure import DISTANCE
 from .._spaces.grouped import Grouped, GroupedSpace
 from .._training.settings import Settings
 from .._typing import Array
-from ._alone import alone
-from ._following import following
+from ._calls import public
 from .distance import DistanceLearner
-from .parameters import parse, per_class
+from .parameters import parse
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -98,7 +97,7 @@ class OMDML(DistanceLearner):
 
     def _choose(self) -> Settings:
         gating = (self.gate, self.gate_margin, self.beta, self.rank, self.eta)
-        return parse(self, DISTANCE, per_class(self.lam), Grouped(self.groups, None, self.init, *gating))
+        return parse(self, DISTANCE, Grouped(self.groups, None, self.init, *gating))
 
     @property
     def _hedge(self) -> Hedge:
@@ -106,15 +105,13 @@ class OMDML(DistanceLearner):
         return cast(GroupedSpace, self._model.space).state.hedge
 
     @property
-    @following
-    @alone
+    @public
     def weights_(self) -> Array:
         """(n_groups,) weights theta of the modalities, in the order of `groups_`."""
         return self._hedge.weights
 
     @property
-    @following
-    @alone
+    @public
     def weights_path_(self) -> tuple[Array, Array]:
         """Weights over time: triplets seen, and theta then; at most a few hundred points."""
         return self._hedge.history

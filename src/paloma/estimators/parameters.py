@@ -23,17 +23,19 @@ from .._training.semi import Semi
 from .._training.settings import Settings
 
 
-def parse(learner: Any, measure: Measure, locality: Locality, space: Representation) -> Settings:
-    """Check every parameter of a learner that chose these parts."""
-    who = check.name_of(learner)
-    _check_numbers(learner)
+def parse(learner: Any, measure: Measure, space: Representation) -> Settings:
+    """Check every parameter of a learner that chose these parts; `lam` and `regions`, if it has them, say where it is
+    local."""
+    who = type(learner).__name__
+    _check_each(learner)
+    least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
+    locality = Locality.per_class(learner.lam) if hasattr(learner, "lam") else Locality.shared()
     step = Step.parse(learner.step, learner.step_params)
     if step.name == "logistic" and not np.isfinite(learner.C):
         raise ValueError(f"step='logistic' always steps, up to C: C must be finite, got {learner.C!r}.")
     psd = Psd.parse(learner.psd, learner.step)
     if not measure.is_distance and psd.word not in ("never", "end"):
         raise ValueError(f"psd={learner.psd!r} is for distances; a similarity takes 'never' or 'end'.")
-    check.check_real("forget", learner.forget, 0.0, 0.999)
     if learner.forget and not space.decays:
         raise ValueError(f"{who} cannot forget and only supports forget=0.")
     if learner.forget and psd.word not in ("never", "end"):
@@ -45,19 +47,22 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
             f"{who} learns on the CPU alone and only supports device=None, got {learner.device!r}. OASIS, ODML, "
             "LOSL, LODML, L2OSL and L2ODML learn on a device."
         )
-    regions, soft = _regions(learner, who, space)
+    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
+    if regions is not None:
+        space.refuse(who, "regions", *(("soft regions",) if soft else ()))
     if learner.remine:
         space.refuse(who, "remine")
     space.refuse(who, f"scale={learner.scale!r}", *(("guard",) if learner.guard is True else ()))
     choice = space.adapted(who, choice)
     # Rows without labels teach nothing if rows are kernel values: their neighbors are unknown to mining.
     semi = Semi.parse("none" if space.pairwise else learner.semi, learner.semi_params)
-    least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
     sizes = learner.n_targets, learner.n_impostors, learner.impostor_margin, least
     mining = Miner(space, learner.scale is not None, *sizes)
+    # With scale=None the plain iterates are read.
+    guarded = space.guarded and learner.scale is not None if learner.guard == "auto" else learner.guard
     return Settings(
         who=who, choice=choice, space=space, mining=mining, scaling=Scaler(who, learner.scale, choice, mining),
-        guard=Guard() if _guarded(learner, space) else None, averaging=learner.average, regions=regions,
+        guard=Guard() if guarded else None, averaging=learner.average, regions=regions,
         soft_regions=soft, semi=semi,
         window=learner.memory == "window" or (learner.memory == "auto" and learner.forget > 0),
         **{name: getattr(learner, name) for name in _AS_THEY_ARE},
@@ -70,7 +75,9 @@ _TAKEN = {
 _AS_THEY_ARE = [field.name for field in fields(Settings) if field.name not in _TAKEN]
 
 
-def _check_numbers(learner: Any) -> None:
+def _check_each(learner: Any) -> None:
+    """Parameters by themselves."""
+    check.check_real("lam", getattr(learner, "lam", 1.0), 0.0, 1.0)
     check.check_real("C", learner.C, 0.0, open_low=True)
     check.check_real("margin", learner.margin, 0.0, 1e30, open_low=True)
     check.check_real("impostor_margin", learner.impostor_margin, 0.0, 1e30)
@@ -87,6 +94,13 @@ def _check_numbers(learner: Any) -> None:
     check.check_word("guard", learner.guard, ("auto", True, False))
     check.check_word("project", learner.project, ("auto", "components", "effective"))
     check.check_word("average", learner.average, ("auto", True, False))
+    check.check_real("forget", learner.forget, 0.0, 0.999)
+    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
+    check.check_word("soft_regions", soft, (True, False))
+    if not (regions is None or callable(regions) or hasattr(regions, "predict")):
+        check.check_count("regions", regions)
+    if soft and (regions is None or learner.psd in ("step", "exact")):
+        raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
     check.check_jobs(learner.n_jobs)
     if learner.block_size != "auto":
         check.check_count("block_size", learner.block_size)
@@ -107,29 +121,5 @@ def projected(learner: Any) -> Projected:
 def _device(learner: Any) -> str | None:
     """The device that a learner asks for: its parameter; None: that of the tensors it learned from, if it was a GPU."""
     wanted = learner.device if learner.device is not None else vars(learner).get("_followed")
-    device = resolved(check.name_of(learner), wanted)
+    device = resolved(type(learner).__name__, wanted)
     return None if device is None else str(device)
-
-
-def _guarded(learner: Any, space: Representation) -> bool:
-    """Whether a read-out is judged; with scale=None, the plain iterates are read."""
-    return space.guarded and learner.scale is not None if learner.guard == "auto" else bool(learner.guard)
-
-
-def per_class(lam: Any) -> Locality:
-    """M_c = lam U + (1 - lam) L_c."""
-    check.check_real("lam", lam, 0.0, 1.0)
-    return Locality.per_class(lam)
-
-
-def _regions(learner: Any, who: str, space: Representation) -> tuple[Any, bool]:
-    """Regions instead of classes, if the learner has such a parameter."""
-    regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
-    check.check_word("soft_regions", soft, (True, False))
-    if not (regions is None or callable(regions) or hasattr(regions, "predict")):
-        check.check_count("regions", regions)
-    if regions is not None:
-        space.refuse(who, "regions", *(("soft regions",) if soft else ()))
-    if soft and (regions is None or learner.psd in ("step", "exact")):
-        raise ValueError("soft_regions=True needs regions, and psd other than 'step' and 'exact'.")
-    return regions, soft

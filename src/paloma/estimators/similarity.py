@@ -1,22 +1,26 @@
 """Similarity learners: p^T M q."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.locality import Locality
 from .._core.measure import SIMILARITY
 from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
 from .base import Learner
 from .docs import TEXTS
-from .parameters import dense, parse, per_class, projected
+from .parameters import dense, parse, projected
+
+
+class SimilarityLearner(Learner):
+    """What similarity learners share: sparse rows, and the texts of the parameters."""
+
+    _texts, _sparse = TEXTS, True
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class OASIS(Learner):
+class OASIS(SimilarityLearner):
     """Online similarity learning, one bilinear form for all classes (Chechik et al. 2010).
 
     Each triplet asks for s(p, p+) >= s(p, p-) + 1, s(p, q) = p^T W q, and the step is W += tau p (p+ - p-)^T with
@@ -42,15 +46,12 @@ class OASIS(Learner):
 
     C: float = 3e-4
 
-    _texts: ClassVar[Mapping[str, str]] = TEXTS
-    _sparse: ClassVar[bool] = True
-
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, Locality.shared(), dense(self))
+        return parse(self, SIMILARITY, dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class LOSL(Learner):
+class LOSL(SimilarityLearner):
     """Local online similarity learning: one bilinear form per class on top of a shared one (the paper, section 3.2).
 
     M_c = lam U + mu L_c, mu = 1 - lam, and s(q, x) = q^T M_{y(x)} x with the class of the candidate x. A triplet whose
@@ -83,15 +84,12 @@ class LOSL(Learner):
     regions: Any = None
     soft_regions: bool = False
 
-    _texts: ClassVar[Mapping[str, str]] = TEXTS
-    _sparse: ClassVar[bool] = True
-
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, per_class(self.lam), dense(self))
+        return parse(self, SIMILARITY, dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class L2OSL(Learner):
+class L2OSL(SimilarityLearner):
     """LOSL for many features: learns on random projections, keeps identity plus low rank (the paper, section 3.3).
 
     Parameters
@@ -128,11 +126,8 @@ class L2OSL(Learner):
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
 
-    _texts: ClassVar[Mapping[str, str]] = TEXTS
-    _sparse: ClassVar[bool] = True
-
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, per_class(self.lam), projected(self))
+        return parse(self, SIMILARITY, projected(self))
 
     @property
     def exact_(self) -> bool:

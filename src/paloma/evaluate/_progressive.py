@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from .._progress import progress
 from .._typing import Array
 from ..estimators import is_learner, tallies_of
 from ..neighbors.reservoir import shares
+
+# What is shown over time: which counts, of which others.
+_KINDS = {"accuracy": ("right", "rows"), "triplet_accuracy": ("ranked", "triplets"), "loss": ("loss", "triplets")}
 
 
 @dataclass
@@ -36,14 +39,6 @@ class Progress:
     triplets: Array
     ranked: Array
     loss: Array
-    _kinds: dict[str, tuple[str, str]] = field(
-        default_factory=lambda: {
-            "accuracy": ("right", "rows"),
-            "triplet_accuracy": ("ranked", "triplets"),
-            "loss": ("loss", "triplets"),
-        },
-        repr=False,
-    )
 
     @property
     def seen(self) -> Array:
@@ -55,9 +50,9 @@ class Progress:
 
         what : "accuracy", "triplet_accuracy" or "loss". NaN where there was nothing to count.
         """
-        check.check_word("what", what, tuple(self._kinds))
+        check.check_word("what", what, tuple(_KINDS))
         check.check_count("window", window)
-        total, count = (getattr(self, name).astype(float) for name in self._kinds[what])
+        total, count = (getattr(self, name).astype(float) for name in _KINDS[what])
         if not by_class:
             total, count = total.sum(axis=1), count.sum(axis=1)
         total, count = _rolling(total, window), _rolling(count, window)

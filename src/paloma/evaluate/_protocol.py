@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from time import process_time
 from typing import Any
 
@@ -39,7 +40,7 @@ class Protocol:
 
     def run(self, method: Method | Learner, X: Array, y: Array, train: Array, test: Array, seed: int = 0) -> Outcome:
         """Tune one method on the rows `train`, fit it there, and classify the rows `test`."""
-        chosen = _as_method(method)
+        chosen: Any = Learned(method) if is_learner(method) else method
         begin = process_time()
         best, score = self.tune(chosen, X[train], y[train], seed)
         tuned = process_time() - begin
@@ -55,41 +56,19 @@ class Protocol:
         if len(candidates) == 1:
             return candidates[0], float("nan")
         X, y = _some(X, y, self.max_rows, seed)
-        folds = [_Fold(self.recipe, X, y, *rows) for rows in _folds(y, self.n_folds, seed)]
+        folds = list(_folds(y, self.n_folds, seed))
+
+        @cache
+        def prepared(fold: int) -> Parts:
+            train, test = folds[fold]
+            return self.recipe.fit(X[train], y[train], X[test])
 
         def score(candidate: int, fold: int) -> float:
-            part = folds[fold]
-            found = method.predict(part.parts, candidates[candidate], self.n_neighbors, seed)
-            return float((found.labels == part.answers).mean())
+            found = method.predict(prepared(fold), candidates[candidate], self.n_neighbors, seed)
+            return float((found.labels == y[folds[fold][1]]).mean())
 
         best, means = race(len(candidates), len(folds), score)
         return candidates[best], means[best]
-
-
-@dataclass
-class _Fold:
-    """One fold of the training part, prepared when it is first asked for."""
-
-    recipe: Recipe
-    X: Array
-    y: Array
-    train: Array
-    test: Array
-    _parts: Parts | None = None
-
-    @property
-    def parts(self) -> Parts:
-        if self._parts is None:
-            self._parts = self.recipe.fit(self.X[self.train], self.labels, self.X[self.test])
-        return self._parts
-
-    @property
-    def labels(self) -> Array:
-        return self.y[self.train]
-
-    @property
-    def answers(self) -> Array:
-        return self.y[self.test]
 
 
 @dataclass(frozen=True)
@@ -106,10 +85,6 @@ class Outcome:
     fit_time: float
     search_time: float
     tune_time: float
-
-
-def _as_method(method: Any) -> Method:
-    return Learned(method) if is_learner(method) else method
 
 
 def _some(X: Array, y: Array, n: int, seed: int) -> tuple[Array, Array]:

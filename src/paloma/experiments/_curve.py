@@ -73,7 +73,7 @@ def draw(curves: Curves, path: Path) -> None:
     figure = optional("matplotlib.figure", "plot").Figure(figsize=(9.0, 4.2), layout="constrained")
     for ax, (title, *names) in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
         _draw_panel(ax, curves, title, names)
-        _tidy(ax)
+        tidy(ax)
     title = f"Letters: learning from {curves.n_train:,} rows, tested on {curves.n_test:,} others"
     figure.suptitle(title, color=INK, fontsize=12, x=0.01, ha="left")
     figure.savefig(path, dpi=160)
@@ -92,15 +92,15 @@ def _draw_panel(ax: Any, curves: Curves, title: str, names: list[str]) -> None:
         loc="lower left", bbox_to_anchor=(-0.015, 1.0), borderpad=0.2, ncols=3, frameon=False, labelcolor=INK,
         fontsize=9, columnspacing=1.4,
     )  # fmt: skip
-
-
-def _tidy(ax: Any) -> None:
-    """Labels, and as few lines as the reader needs."""
     ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     ax.xaxis.set_minor_formatter(lambda value, _: "")
     ax.set_ylabel("3-NN accuracy, %", color=INK)
-    ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+
+
+def tidy(ax: Any, grid: str = "y") -> None:
+    """As few lines as the reader needs."""
+    ax.grid(axis=grid, color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
     ax.spines[["left", "bottom"]].set_color(PALE)

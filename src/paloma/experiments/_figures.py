@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._optional import optional
-from ._curve import INK, KINDS, PALE, STYLES
+from ._curve import INK, KINDS, STYLES, tidy
 from ._plan import FIG5_AXES
 from ._tables import Results, accuracies
 from .paper import COPIED, OURS, SETS, TABLE2
@@ -197,9 +197,6 @@ def _names(ax: Any, names: list[str]) -> None:
 
 
 def _tidy(ax: Any, grid: str = "y") -> None:
-    ax.grid(axis=grid, color="#e6e6e6", linewidth=0.8)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color(PALE)
-    ax.tick_params(color=PALE, labelcolor=INK, length=3, labelsize=8)
-    ax.tick_params(which="minor", length=0, labelbottom=False)
+    tidy(ax, grid)
+    ax.tick_params(labelsize=8)
+    ax.tick_params(which="minor", labelbottom=False)

@@ -1,21 +1,19 @@
 """The paper's protocol on Letters (section 4): random splits, one triplet set per split, 3-NN on the rest."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import train_test_split
-from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from .._progress import Advance
-from .._search.voting import majority
 from .._typing import Array
 from ..datasets import load_letters
 from ..estimators import LODML, LOSL, OASIS, ODML
-from ..neighbors import MetricKNeighborsClassifier
+from ..neighbors import MetricKNeighborsClassifier, euclidean_accuracy
 from ..preprocessing import UnitRows
 from ..triplets import targets_impostors
 
@@ -80,9 +78,9 @@ def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: A
 
 def euclid_accuracy(data: Split) -> float:
     """3-NN accuracy without any learning."""
-    model = NearestNeighbors(n_neighbors=N_NEIGHBORS).fit(data.train)
-    near = model.kneighbors(data.test, return_distance=False)
-    return float((majority(data.train_labels[near]) == data.test_labels).mean())
+    return euclidean_accuracy(
+        data.test, data.test_labels, n_neighbors=N_NEIGHBORS, items=data.train, item_labels=data.train_labels
+    )
 
 
 def measure(name: str, data: Split, seed: int) -> tuple[float, float]:
@@ -107,7 +105,7 @@ def warm_up(X: Array, y: Array) -> None:
 def compare(X: Array, y: Array, n_splits: int, seed: int, advance: Advance) -> list[Result]:
     """Every learner at every training fraction, over random splits."""
     results = {(f, name): Result(name, f) for f in FRACTIONS for name in (EUCLID, *LEARNERS)}
-    for number, fraction in _runs(n_splits):
+    for number, fraction in product(range(n_splits), FRACTIONS):
         data = split(X, y, fraction, seed + number)
         for name in (EUCLID, *LEARNERS):
             advance(0, f"{name}, {fraction:.0%}, split {number + 1}")
@@ -116,9 +114,3 @@ def compare(X: Array, y: Array, n_splits: int, seed: int, advance: Advance) -> l
             results[fraction, name].seconds.append(seconds)
             advance(1)
     return list(results.values())
-
-
-def _runs(n_splits: int) -> Iterator[tuple[int, float]]:
-    for number in range(n_splits):
-        for fraction in FRACTIONS:
-            yield number, fraction

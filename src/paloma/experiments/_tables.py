@@ -47,7 +47,8 @@ class Results:
 
     def of(self, kind: str, **wanted: Any) -> list[dict[str, Any]]:
         """Results of one kind whose task has these values, in the order of their seeds."""
-        found = [r for r in self.all if r["task"]["kind"] == kind and _has(r["task"], wanted)]
+        wanted["kind"] = kind
+        found = [r for r in self.all if all(r["task"].get(key) == value for key, value in wanted.items())]
         return [{**r["result"], "seed": r["task"]["seed"]} for r in sorted(found, key=lambda r: r["task"]["seed"])]
 
     def cell(self, data: DataSet, percent: int, rows: str, method: str) -> list[dict[str, Any]]:
@@ -58,10 +59,6 @@ class Results:
         """Rows of Table 2: every data set and training share that has been run."""
         run = {(r["task"]["set"], r["task"]["percent"]) for r in self.all if r["task"]["kind"] == "table2"}
         return [(data, percent) for data in SETS.values() for percent in data.percents if (data.name, percent) in run]
-
-
-def _has(task: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    return all(task.get(key) == value for key, value in wanted.items())
 
 
 def figure_of(values: Sequence[float]) -> str:

@@ -53,11 +53,8 @@ def method_of(task: Task) -> Any:
     if name == "NCA":
         return Neighborhood()
     method = Learned(LEARNERS[name](), unit=task.get("rows", OURS) == OURS)
-    return replace(method, kappas=(0.2, 0.8), rates=_coarse(method)) if task["quick"] else method
-
-
-def _coarse(method: Learned) -> tuple[float, ...]:
-    return (0.003, 0.015) if measure_of(method.learner).is_distance else (1e-5, 1e-4)
+    coarse = (0.003, 0.015) if measure_of(method.learner).is_distance else (1e-5, 1e-4)
+    return replace(method, kappas=(0.2, 0.8), rates=coarse) if task["quick"] else method
 
 
 def table2(task: Task) -> dict[str, Any]:

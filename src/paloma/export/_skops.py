@@ -12,7 +12,7 @@ SKOPS_TYPES = [
     "paloma._core.cone.Follower",
     "paloma._core.psd.Psd",
     "paloma._core.regions.Regions",
-    "paloma._core.space.Counts",
+    "paloma._core.stream.Counts",
     "paloma._reading.vectors.Balance",
     "paloma._reading.whitened.Whitened",
     "paloma._search.items.LocalItems",

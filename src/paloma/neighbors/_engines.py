@@ -9,11 +9,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import scipy.sparse as sp
 
-from .._rows import squared_norms
 from .._search.items import LocalItems
 from .._search.tiles import SPARE, Items, nearest
 from .._typing import Array
-from ._view import PAIRS, View
+from ._view import PAIRS, View, extent
 
 
 class Engine(Protocol):
@@ -102,7 +101,7 @@ class Vectors:
 
     def __init__(self, view: View, vectors: Array) -> None:
         self.view, self._vectors = view, vectors
-        self._extent = float(np.sqrt(squared_norms(vectors).max()))
+        self._extent = extent(vectors)
 
     def revised(self, view: View, kept: Array) -> "Vectors":
         new = [view.item_vectors(len(kept))] if len(kept) < len(view.shelf) else []

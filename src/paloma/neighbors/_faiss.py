@@ -12,10 +12,9 @@ import numpy as np
 from .. import _validation as check
 from .._optional import optional
 from .._reading import Balance
-from .._rows import squared_norms
 from .._typing import Array
 from ._engines import InMemory, NoSettings, Tiles
-from ._view import View
+from ._view import View, extent
 
 # faiss crashes at a single link, and allocates for as many links and lists as it is asked for.
 GRAPH_LIMITS = {"n_links": (2, 256), "ef_construction": (1, 10_000), "ef_search": (1, 100_000)}
@@ -59,19 +58,19 @@ class Flat(InMemory):
         vectors = _single(view.item_vectors())
         index = _faiss().IndexFlatIP(vectors.shape[1])
         index.add(vectors)
-        return cls(view, index, _extent(vectors))
+        return cls(view, index, extent(vectors))
 
     def revised(self, view: View, kept: Array) -> "Flat":
         faiss, n = _faiss(), len(kept)
         old = faiss.rev_swig_ptr(self._index.get_xb(), self._index.ntotal * self._index.d)
         index = faiss.IndexFlatIP(self._index.d)
         index.add(np.ascontiguousarray(old.reshape(-1, self._index.d)[kept]))
-        extent = self._extent
+        largest = self._extent
         if n < len(view.shelf):
             new = _single(view.item_vectors(n))
             index.add(new)
-            extent = max(extent, _extent(new))
-        return Flat(view, index, extent)
+            largest = max(largest, extent(new))
+        return Flat(view, index, largest)
 
     def search(self, Q: Any, k: int) -> tuple[Array, Array]:
         return self.view.certified(Q, k, self._rough, self._extent, np.float32)
@@ -158,10 +157,6 @@ def _single(vectors: Array) -> Array:
     if not np.isfinite(out).all():
         raise ValueError("The search vectors leave the range of float32. Scale the data, or use backend='exact'.")
     return out
-
-
-def _extent(vectors: Array) -> float:
-    return float(np.sqrt(squared_norms(vectors).max()))
 
 
 def _graph(width: int, settings: GraphSettings) -> Any:

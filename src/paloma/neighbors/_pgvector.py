@@ -17,9 +17,8 @@ import numpy as np
 from .. import _validation as check
 from .._optional import optional
 from .._reading import Balance
-from .._rows import squared_norms
 from .._typing import Array
-from ._view import View
+from ._view import View, extent
 
 # pgvector's limits on the type vector: what an HNSW index takes, and what a column holds.
 INDEXABLE, STORABLE = 2000, 16000
@@ -52,6 +51,11 @@ class DatabaseSettings:
         if len(names) not in (1, 2) or not all(isinstance(name, str) and _is_name(name) for name in names):
             raise ValueError(f"table must be a name of at most 50 bytes or a pair (schema, name), got {self.table!r}.")
         self.table = names[0] if len(names) == 1 else (names[0], names[1])
+
+    def beyond(self, width: int) -> str:
+        """In words, the limit that vectors of this width exceed; "" if they fit."""
+        limit, what = (INDEXABLE, "an HNSW index takes") if self.approximate else (STORABLE, "a column holds")
+        return f"{what} at most {limit:,} in pgvector" if width > limit else ""
 
     def name(self, suffix: str = "") -> Any:
         """The quoted name of the table, or of its companion."""
@@ -104,7 +108,7 @@ class Database:
     @classmethod
     def build(cls, view: View, settings: DatabaseSettings) -> Self:
         """Fill a new table and put it in the place of the one that this index wrote before."""
-        vectors, balance, extent = _prepared(view, settings)
+        vectors, balance, largest = _prepared(view, settings)
         publication = secrets.randbits(62)
         with settings.transaction() as cursor:
             _refuse_foreign(cursor, settings)
@@ -113,7 +117,7 @@ class Database:
             put_in_place(cursor, settings)
             revision = _revised(cursor, settings)
         settings.publication, settings.revision = publication, revision
-        return cls(view, settings, balance, extent)
+        return cls(view, settings, balance, largest)
 
     @classmethod
     def restored(cls, view: View, settings: DatabaseSettings, memo: dict[str, Any]) -> Self:
@@ -128,11 +132,11 @@ class Database:
 
     def revised(self, view: View, kept: Array) -> "Database":
         gone = np.setdiff1d(np.arange(len(self.view.shelf)), kept)
-        new, extent = None, self._extent
+        new, largest = None, self._extent
         if len(kept) < len(view.shelf):
             plain = view.item_vectors(len(kept))
             new = plain if self._balance is None else self._balance.items(plain)
-            extent = max(extent, _extent(plain))
+            largest = max(largest, extent(plain))
         with self.settings.transaction() as cursor:
             self._check_publication(cursor)
             if len(gone):
@@ -143,7 +147,7 @@ class Database:
                 copy_rows(cursor, self.settings.name(), ids, self._publication, new)
             revision = _revised(cursor, self.settings)
         self.settings.revision = revision
-        return Database(view, self.settings, self._balance, extent)
+        return Database(view, self.settings, self._balance, largest)
 
     def clear(self) -> None:
         """Drop the table: no items are left."""
@@ -246,27 +250,17 @@ def sql() -> Any:
 def _prepared(view: View, settings: DatabaseSettings) -> tuple[Array, Balance | None, float]:
     """Vectors as the table holds them, how they are balanced if they are, and the largest norm before that."""
     vectors = view.item_vectors()
-    extent, balance = _extent(vectors), None
+    largest, balance = extent(vectors), None
     if settings.approximate:
         balance = view.reader.balance(vectors)
         vectors = balance.items(vectors)
-    _refuse_wide(vectors.shape[1], settings.approximate)
-    return vectors, balance, extent
-
-
-def _extent(vectors: Array) -> float:
-    return float(np.sqrt(squared_norms(vectors).max()))
-
-
-def _refuse_wide(width: int, approximate: bool) -> None:
-    limit = INDEXABLE if approximate else STORABLE
-    if width > limit:
-        what = "an HNSW index takes" if approximate else "a column holds"
+    if beyond := settings.beyond(vectors.shape[1]):
         raise ValueError(
-            f"MetricIndex: the search vectors are {width:,} wide (features + classes + 3 or 4), and {what} at most "
-            f"{limit:,} in pgvector. Put a PCA in front of the learner; or keep all features with L2ODML and "
-            "backend='exact', which needs no such vectors."
+            f"MetricIndex: the search vectors are {vectors.shape[1]:,} wide (features + classes + 3 or 4), and "
+            f"{beyond}. Put a PCA in front of the learner; or keep all features with L2ODML and backend='exact', which "
+            "needs no such vectors."
         )
+    return vectors, balance, largest
 
 
 def comment_on(cursor: Any, settings: DatabaseSettings) -> str | None:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from .. import _validation as check
 from .._core.locality import Labels
 from .._reading import Reader
+from .._rows import stacked
 from .._typing import Array
 
 _NOTHING = "null"
@@ -85,10 +86,9 @@ class Shelf:
             raise TypeError(
                 f"MetricIndex: ids must all have the same type: got {kinds[0]}, but the ids so far are {kinds[1]}."
             )
-        X = sp.vstack([self.X, rows], "csr") if sp.issparse(rows) else np.concatenate([self.X, rows])
         old = sp.csr_matrix((self.shares.data, self.shares.indices, self.shares.indptr), (len(self), shares.shape[1]))
         ids, shares = np.concatenate([self.ids, new]), sp.vstack([old, shares], "csr")
-        return Shelf(X, ids, shares, labels, self._after(new), payload)
+        return Shelf(stacked([self.X, rows]), ids, shares, labels, self._after(new), payload)
 
     def _payload(self, payload: Any, n: int) -> Array | None:
         """The payload of these items and of n new ones."""

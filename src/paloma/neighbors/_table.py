@@ -13,10 +13,8 @@ from typing import Any
 from .._optional import optional
 from .._typing import Array
 from ._pgvector import (
-    INDEXABLE,
     MOST_EF_SEARCH,
     NEW,
-    STORABLE,
     DatabaseSettings,
     Superseded,
     comment_on,
@@ -89,7 +87,8 @@ class VectorTable:
 
     def write(self, ids: list[str], vectors: Array) -> int:
         """Put a new table in the place of the one that was; its publication."""
-        self._refuse_wide(vectors.shape[1])
+        if beyond := self._settings.beyond(vectors.shape[1]):
+            raise ValueError(f"Items have {vectors.shape[1]:,} numbers, and {beyond}.")
         publication = secrets.randbits(62)
         with self._transaction() as cursor:
             self._refuse_foreign(cursor)
@@ -180,9 +179,3 @@ class VectorTable:
             raise ValueError(
                 f"The table {self._settings.table!r} exists and was written by {whose}; it is left alone. Name another."
             )
-
-    def _refuse_wide(self, width: int) -> None:
-        limit = INDEXABLE if self._settings.approximate else STORABLE
-        if width > limit:
-            what = "an HNSW index takes" if self._settings.approximate else "a column holds"
-            raise ValueError(f"Items have {width:,} numbers, and {what} at most {limit:,} in pgvector.")

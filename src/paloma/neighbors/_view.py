@@ -128,6 +128,11 @@ class View:
         return certified(Q, k, len(self.shelf), attempt, self.values)
 
 
+def extent(vectors: Array) -> float:
+    """The largest norm of a search vector."""
+    return float(np.sqrt(squared_norms(vectors).max()))
+
+
 def _classes(reader: Reader, shelf: Shelf) -> tuple[sp.csr_matrix, Array, Array]:
     """Shares of classes of each item; for each of them the number of the class; and the codes of all classes."""
     names = shelf.labels.labels

@@ -145,7 +145,10 @@ def read_attributes(reader: Reader, owner: Any, node: Any, names: tuple[str, ...
     """Set attributes of these names, as far as there are any."""
     refuse_entries(node, set(names), where)
     for name, value in node.items():
-        setattr(owner, name, _CHECKS[name](_plain.read(reader, value, f"{where}.{name}"), f"{where}.{name}"))
+        found = _plain.read(reader, value, f"{where}.{name}")
+        if not _SOUND[name](found):
+            raise ModelFileError(f"{where}.{name} has a wrong value")
+        setattr(owner, name, found)
 
 
 def read_features(reader: Reader, owner: Any, n: Any, where: str) -> None:
@@ -163,15 +166,6 @@ def read_features(reader: Reader, owner: Any, n: Any, where: str) -> None:
 # -- attributes --------------------------------------------------------------------------------------------------------
 
 
-def _checked(fits: Any) -> Any:
-    def check(value: Any, where: str) -> Any:
-        if not fits(value):
-            raise ModelFileError(f"{where} has a wrong value")
-        return value
-
-    return check
-
-
 def _number(value: Any) -> bool:
     return type(value) in (int, float)
 
@@ -184,12 +178,12 @@ def _table(fits: Any) -> Any:
     return lambda value: isinstance(value, dict) and all(isinstance(k, str) and fits(v) for k, v in value.items())
 
 
-_CHECKS = {
-    "loss_": _checked(lambda value: type(value) is float),
-    "n_iter_": _checked(lambda value: value is None or type(value) is int),
-    "mined_": _checked(_table(lambda value: _number(value) or type(value) is str)),
-    "rounds_": _checked(lambda value: isinstance(value, list) and all(map(_table(_number), value))),
-    "columns_": _checked(lambda value: _table(_names)(value) and isinstance(value.get("features"), list | None)),
-    "_fit_of": _checked(_table(lambda _: True)),
-    "_sklearn_output_config": _checked(_table(lambda word: word in ("default", "pandas", "polars"))),
+_SOUND: dict[str, Any] = {
+    "loss_": lambda value: type(value) is float,
+    "n_iter_": lambda value: value is None or type(value) is int,
+    "mined_": _table(lambda value: _number(value) or type(value) is str),
+    "rounds_": lambda value: isinstance(value, list) and all(map(_table(_number), value)),
+    "columns_": lambda value: _table(_names)(value) and isinstance(value.get("features"), list | None),
+    "_fit_of": _table(lambda _: True),
+    "_sklearn_output_config": _table(lambda word: word in ("default", "pandas", "polars")),
 }

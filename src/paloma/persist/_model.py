@@ -6,7 +6,8 @@ import numpy as np
 
 from .._core.fields import Field, Part, Schema
 from .._core.locality import Labels
-from .._core.space import Counts, Kept
+from .._core.space import Kept
+from .._core.stream import Counts
 from .._reading import Balance
 from .._reading.whitened import on_whitened
 from .._training.drift import Drift

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
+from .._rows import stacked
 from ..estimators import learner_of, measure_of
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
 from ..persist import save
@@ -224,7 +225,7 @@ def _begun(learner: Any, first: list[Any], preprocessing: Any, fills: bool, keep
     classifier. Triplets of points that come first are learned as they are."""
     parts, model = [rows for rows in map(_rows_of, first) if rows is not None], learner
     if parts:
-        rows = sp.vstack(parts, "csr") if sp.issparse(parts[0]) else np.concatenate([np.asarray(p) for p in parts])
+        rows = stacked(parts)
         steps = _transformers(preprocessing, rows, not measure_of(learner).is_distance, fills)
         for step in steps:
             rows = step.fit_transform(rows)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,8 +13,8 @@ from ..._core.choice import Choice
 from ..._core.cone import Follower
 from ..._core.fields import Schema
 from ..._core.loop import Block, learn
-from ..._core.space import PAIRS, Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import PAIRS, Beginning, Kept, Pass, Representation, Space
+from ..._core.stream import Counts, Stream, Tally
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
@@ -33,22 +33,51 @@ JUDGED = 480
 
 
 @dataclass
-class DenseSpace(Space):
-    """Matrices, and the geometry that steps add up in: `planned` learns a stretch of triplets on them."""
-
-    at_readout: ClassVar[tuple[str, ...]] = ("end",)
+class StackedSpace(Space):
+    """One array for U and one per class, of any shape, and what rows are multiplied by."""
 
     matrices: Matrices
     factor: float = 1.0
-    planned: Plan = field(default=blocks.plan, repr=False)
-    _follower: Follower = field(default_factory=Follower, init=False, repr=False)
-    _read_at: int = field(default=-1, init=False, repr=False)
 
     @property
     def dtype(self) -> Any:
         return self.matrices.start.dtype
 
-    # -- learning: what the loop asks for ------------------------------------------------------------------------
+    def project(self) -> None:
+        self.matrices.project()
+
+    def average(self, rate: float) -> None:
+        self.matrices.average(rate)
+
+    def drop(self, new_codes: Array) -> None:
+        self.matrices.drop(new_codes)
+
+    def widened(self, d: int) -> Self:
+        return replace(self, matrices=self.matrices.grown(d))
+
+    def adopt(self, blend: float) -> None:
+        self.matrices.adopt(blend)
+
+    def fork(self, counts: Counts) -> Self:
+        return replace(self, matrices=self.matrices.fork())
+
+    def mixed(self, forks: list[Self], weights: Array, counts: Counts) -> Self:
+        return replace(self, matrices=type(self.matrices).mixed([fork.matrices for fork in forks], weights))
+
+    def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
+        out = replace(self, matrices=fork.matrices.fork())
+        if choice.psd.word in ("every", "step", "exact"):
+            out.project()
+        return out
+
+
+@dataclass
+class DenseSpace(StackedSpace):
+    """Matrices, and the geometry that steps add up in: `planned` learns a stretch of triplets on them."""
+
+    planned: Plan = field(default=blocks.plan, repr=False)
+    _follower: Follower = field(default_factory=Follower, init=False, repr=False)
+    _read_at: int = field(default=-1, init=False, repr=False)
 
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         counts.forget = choice.forget
@@ -66,14 +95,6 @@ class DenseSpace(Space):
     def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
         return self.planned(choice, self.matrices, stream, block)
 
-    def project(self) -> None:
-        self.matrices.project()
-
-    def average(self, rate: float) -> None:
-        self.matrices.average(rate)
-
-    # -- reading ---------------------------------------------------------------------------------------------------
-
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DenseMetric:
@@ -89,31 +110,8 @@ class DenseSpace(Space):
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         return self.matrices
 
-    # -- what may happen to it ---------------------------------------------------------------------------------------
-
     def close(self) -> None:
         self.matrices.symmetrize()
-
-    def drop(self, new_codes: Array) -> None:
-        self.matrices.drop(new_codes)
-
-    def widened(self, d: int) -> "DenseSpace":
-        return replace(self, matrices=self.matrices.grown(d))
-
-    def adopt(self, blend: float) -> None:
-        self.matrices.adopt(blend)
-
-    def fork(self, counts: Counts) -> Self:
-        return replace(self, matrices=self.matrices.fork())
-
-    def mixed(self, forks: list[Self], weights: Array, counts: Counts) -> Self:
-        return replace(self, matrices=Matrices.mixed([fork.matrices for fork in forks], weights))
-
-    def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
-        out = replace(self, matrices=fork.matrices.fork())
-        if choice.psd.word in ("every", "step", "exact"):
-            out.project()
-        return out
 
     def saved(self) -> dict[str, Any]:
         return matrices_state(self.matrices)
@@ -123,11 +121,8 @@ class DenseSpace(Space):
 class Dense(Representation):
     """U and one L per class, dense; `init` is the start, "identity" or a matrix in the units of X."""
 
-    linear: ClassVar[bool] = True
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = True
-    light: ClassVar[bool] = True
-    whitening: ClassVar[str] = "full"
+    linear = decays = guarded = light = True
+    whitening = "full"
 
     init: str | ArrayLike = "identity"
 
@@ -137,9 +132,6 @@ class Dense(Representation):
 
     def start(self, d: int, dtype: Any) -> Array | None:
         return None if isinstance(self.init, str) else np.asarray(self.init, dtype)
-
-    def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
-        return scale_of(who, choice, X, triplets)
 
     def turned(self, X: Rows) -> Rows:
         """From the identity, learning stays in the span of the rows; of that, the strongest directions are enough."""
@@ -200,11 +192,3 @@ def check_start(init: Any, d: int, symmetric: bool) -> None:
         raise ValueError(f"init must be 'identity' or a finite ({d}, {d}) array, got shape {start.shape}.")
     if symmetric and not np.allclose(start, start.T):
         raise ValueError("init must be symmetric for a distance.")
-
-
-def scale_of(who: str, choice: Choice, X: Rows, triplets: Array) -> float:
-    """One number to divide X by; refuses rows that are too large or too small for a step."""
-    scale = choice.measure.scale(X, triplets)
-    check.check_magnitude(who, X, 1.0 / scale)
-    check.check_units(who, scale, X.dtype)
-    return scale

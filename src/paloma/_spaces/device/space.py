@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from ..._core.choice import Choice
 from ..._core.loop import cuts, due
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Space
+from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._device import precision, torch
 from ..._progress import report
 from ..._search.device import neighbors_by_class
@@ -36,8 +36,6 @@ class DeviceSpace(Space):
     dense : the same on the host; out of date while `ahead`. held : the matrices on the device, None if they are not.
     rows : the X that was last learned from, and its copy on the device.
     """
-
-    at_readout: ClassVar[tuple[str, ...]] = ("end",)
 
     dense: DenseSpace
     device: Any
@@ -233,7 +231,7 @@ def _chunks(bounds: list[tuple[int, int]]) -> list[list[tuple[int, int]]]:
 class OnDevice(Dense):
     """Dense matrices on a torch device, given by its name."""
 
-    decays: ClassVar[bool] = False
+    decays = False
 
     device: str = "cuda"
 

@@ -80,10 +80,6 @@ class Modalities:
         states = [Matrices.mixed(list(states), weights) for states in each]
         return replace(forks[0], states=states, hedge=Hedge.mixed([fork.hedge for fork in forks]))
 
-    def joined(self, fork: "Modalities") -> "Modalities":
-        """This state and what a fork of it learned since."""
-        return fork.fork()
-
     def side_by_side(self, codes: Array) -> Array:
         """U, and L of these classes, each as one (k, D) array of the matrices of all modalities, filled up with 0."""
         out = np.zeros((1 + len(codes), max(map(len, self.columns)), self.bounds[-1]), self.states[0].start.dtype)

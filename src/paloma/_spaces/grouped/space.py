@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from operator import attrgetter, methodcaller
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from scipy.linalg import eigh, qr, svd
@@ -14,12 +14,12 @@ from ..._core.choice import Choice
 from ..._core.fields import Part, Schema
 from ..._core.hedge import Hedge, check_beta, hedge_schema
 from ..._core.psd import Psd
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Representation, Space, scale_of
+from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric
-from ..dense.space import checked_start, scale_of
+from ..dense.space import checked_start
 from ..dense.state import matrices_of, matrices_schema, matrices_state
 from .blocks import Gating, Modalities, learn_modalities, select
 from .columns import column_groups
@@ -33,12 +33,6 @@ PRINCIPAL_ROWS = 4096
 class Grouped(Representation):
     """Groups of columns, each with its metric, and how they are weighted; see OMDML."""
 
-    linear: ClassVar[bool] = False
-    decays: ClassVar[bool] = False
-    guarded: ClassVar[bool] = False
-    light: ClassVar[bool] = False
-    whitening: ClassVar[str] = "scalar"
-
     groups: Any = None
     names: Any = None  # of the columns, where they have any
     init: Any = "identity"
@@ -50,13 +44,8 @@ class Grouped(Representation):
 
     @property
     def cannot(self) -> dict[str, str]:
-        sentences = {
-            "pairs": "{who} does not learn from pairs; pass triplets instead.",
-            "regions": "{who} is local by class and only supports regions=None.",
-            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
-            "scale='full'": "{who} scales each group by itself and only supports scale='auto', 'scalar' or None.",
-            "scale='diagonal'": "{who} scales each group by itself and only supports scale='auto', 'scalar' or None.",
-        }
+        scales = "{who} scales each group by itself and only supports scale='auto', 'scalar' or None."
+        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
         if self.rank is not None:
             sentences["shards"] = "{who}: low-rank factors have no meaningful mean over shards; use rank=None."
         if self.groups is not None:
@@ -159,8 +148,6 @@ class Grouped(Representation):
 @dataclass
 class GroupedSpace(Space):
     """The matrices, or low-rank factors, of each group of columns."""
-
-    at_readout: ClassVar[tuple[str, ...]] = ("end",)
 
     state: Modalities
     groups: dict[str, Array]

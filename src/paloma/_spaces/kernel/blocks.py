@@ -53,7 +53,7 @@ class Work:
         """There is not a matrix to project: psd is never anything but "never"."""
 
     def average(self, rate: float) -> None:
-        self.index.average(rate)
+        self.index.pairs.means += rate * (self.index.pairs.steps - self.index.pairs.means)
 
 
 def _block_size(members: Array) -> int:
@@ -105,7 +105,7 @@ def _stretch(
         return 0, 0.0, 0
     weights = hedge.play(mistakes[:done], taking_part[:done]) if one_pass.judging else hedge.weights
     active = np.flatnonzero((tau[:done] != 0).any(axis=1))
-    index.move(pairs, weight)
+    index.pairs.steps[:, pairs] += weight
     index.touch(one_pass.numbered[start + active], one_pass.seen + start + active)
     combined = choice.margin + (weights * ranks[:done]).sum(axis=1)
     if stream.gaps is not None:

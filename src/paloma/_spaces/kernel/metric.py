@@ -42,7 +42,7 @@ class KernelMetric:
         self._raw_selfs = index.raw_selfs[:, support]
         self._column = np.zeros(len(index.held), np.int64)
         self._column[support] = np.arange(len(support))
-        self._steps = index.readout(blend)
+        self._steps = index.pairs.averaged(blend)
         self.cache = index.cache
         used = np.flatnonzero(weights > NEGLIGIBLE)
         self.parts = [(int(r), index.kernels[r], float(weights[r])) for r in used]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -12,8 +12,8 @@ from ..._core.fields import Schema
 from ..._core.hedge import Hedge
 from ..._core.locality import Locality
 from ..._core.loop import learn
-from ..._core.space import Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally, candidate_codes
+from ..._core.space import Beginning, Kept, Pass, Representation, Space
+from ..._core.stream import Counts, Stream, Tally, candidate_codes
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
@@ -37,12 +37,6 @@ class Kernels(Representation):
     delta : None, or each kernel's least chance to learn from a triplet, for the stochastic combination.
     """
 
-    linear: ClassVar[bool] = False
-    decays: ClassVar[bool] = False
-    guarded: ClassVar[bool] = False
-    light: ClassVar[bool] = False
-    whitening: ClassVar[str] = "scalar"
-
     kernels: Callable[[int], list[Kernel]]
     init: Any = "identity"
     budget: int | None = None
@@ -56,14 +50,9 @@ class Kernels(Representation):
 
     @property
     def cannot(self) -> dict[str, str]:
-        sentences = {
-            "pairs": "{who} does not learn from pairs; pass triplets instead.",
-            "regions": "{who} is local by class and only supports regions=None.",
-            "remine": "{who} does not support remine=True; pass triplets, or use remine=False.",
-            "guard": "{who} is read out as it was learned and only supports guard='auto' or False.",
-            "scale='full'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
-            "scale='diagonal'": "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None.",
-        }
+        scales = "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None."
+        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
+        sentences["remine"] = "{who} does not support remine=True; pass triplets, or use remine=False."
         if self.precomputed:
             sentences["shards"] = (
                 "{who}: a precomputed kernel already has all rows in one place; fit it on one machine."
@@ -150,7 +139,7 @@ class KernelSpace(Space):
     locality : that learned by.
     """
 
-    at_readout: ClassVar[tuple[str, ...]] = ()
+    at_readout = ()
 
     state: Support
     hedge: Hedge
@@ -201,15 +190,15 @@ class KernelSpace(Space):
             kernel.raw_selfs(rows)
 
     def drop(self, new_codes: Array) -> None:
-        self.state.drop(new_codes)
+        self.state.pairs = self.state.pairs.recoded(new_codes)
         if self.training is not None and self.training[1] is not None:
             codes = self.training[1].copy()
             codes[codes >= 0] = new_codes[codes[codes >= 0]]
             self.training = (self.training[0], codes)
 
     def adopt(self, blend: float) -> None:
-        self.state.pairs.steps = self.state.readout(blend)
-        self.state.pairs.means = np.zeros_like(self.state.pairs.steps)
+        pairs = self.state.pairs
+        pairs.steps, pairs.means = pairs.averaged(blend), np.zeros_like(pairs.steps)
 
     def fork(self, counts: Counts) -> Self:
         return replace(self, state=self.state.fork(), hedge=self.hedge.fork(), passes=int(counts.seen > 0))

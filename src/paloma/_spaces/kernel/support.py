@@ -178,10 +178,6 @@ class Support:
         own = paired(images, values, np.arange(len(needed)), row[needed])
         return own[place[left]] - 2.0 * cross + own[place[right]]
 
-    def move(self, pairs: Array, weight: Array) -> None:
-        """Add net steps, one row per kernel, to pairs."""
-        self.pairs.steps[:, pairs] += weight
-
     def touch(self, points: Array, when: Array) -> None:
         """Take points of steps into the support; `when` numbers the triplets in order."""
         self.held[points.ravel()] = True
@@ -197,10 +193,6 @@ class Support:
         self.pairs.steps[:, gone] = 0.0
         self.pairs.means[:, gone] = 0.0
 
-    def drop(self, new_codes: Array) -> None:
-        """Give class codes their new numbers; pairs of a code without one become class-free; U stays."""
-        self.pairs = self.pairs.recoded(new_codes)
-
     # -- mixing ----------------------------------------------------------------------------------------------
 
     def fork(self) -> "Support":
@@ -208,10 +200,6 @@ class Support:
         out = copy.copy(self)
         out.pairs, out.held, out.last = copy.deepcopy((self.pairs, self.held, self.last))
         return out
-
-    def joined(self, fork: "Support") -> "Support":
-        """This state and what a fork of it learned since."""
-        return fork.fork()
 
     @classmethod
     def mixed(cls, forks: list["Support"], weights: Array) -> "Support":
@@ -232,16 +220,6 @@ class Support:
             begin += len(own)
             out.pairs = out.pairs.with_more(fork.pairs.times(weight).kept(every, own))
         return out
-
-    # -- the loop's own --------------------------------------------------------------------------------------
-
-    def average(self, rate: float) -> None:
-        """Move the averaged steps toward the last ones."""
-        self.pairs.means += rate * (self.pairs.steps - self.pairs.means)
-
-    def readout(self, blend: float) -> Array:
-        """Net steps: the averaged ones moved toward the last ones, which blend = 1 is."""
-        return self.pairs.averaged(blend)
 
 
 def applied(pairs: Pairs, part: slice, weights: Array, rows: Array, column: Array, distances: bool,

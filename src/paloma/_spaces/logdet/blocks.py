@@ -5,8 +5,8 @@ orthonormal basis Q of the block's pairs, v_r = Q c_r, all that the steps ask of
 on the small S and the coordinates c_r. The net steps then move M itself by matrix products: what has a positive one
 shrinks M, M -= F F^T, then what has a negative one grows it, M += F F^T, with F in the image M Q.
 
-Spec 10 takes the pairs themselves as the basis. An orthonormal one makes the small problem as stable as the large one,
-even if pairs repeat or depend on each other. Every class matrix has a basis of its own, of the pairs of its class.
+Theory 10 takes the pairs themselves as the basis. An orthonormal one makes the small problem as stable as the large
+one, even if pairs repeat or depend on each other. Every class matrix has a basis of its own, of the pairs of its class.
 """
 
 from collections.abc import Callable

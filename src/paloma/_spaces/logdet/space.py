@@ -1,7 +1,7 @@
 """LogDet geometry on dense matrices: steps add up in the inverses, and never leave the cone (theory 8)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.space import Beginning, Kept, Representation
 from ..._typing import Array, Rows
-from ..dense.space import DenseSpace, begin, checked_start, restore, scale_of
+from ..dense.space import DenseSpace, begin, checked_start, restore
 from ..dense.state import matrices_schema
 from .blocks import plan
 
@@ -26,20 +26,10 @@ LARGEST_SHRINKING = 1e14
 class LogDet(Representation):
     """Dense positive definite matrices whose inverses take the steps; `init` as for `Dense`."""
 
-    linear: ClassVar[bool] = False
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = True
-    light: ClassVar[bool] = True
-    whitening: ClassVar[str] = "full"
+    decays = guarded = light = True
+    whitening = "full"
 
     init: str | ArrayLike = "identity"
-
-    @property
-    def cannot(self) -> dict[str, str]:
-        return {
-            "pairs": "{who} does not learn from pairs; pass triplets instead.",
-            "regions": "{who} is local by class and only supports regions=None.",
-        }
 
     def adapted(self, who: str, choice: Choice) -> Choice:
         if choice.step.name not in ("pa1", "pa2"):
@@ -73,7 +63,7 @@ class LogDet(Representation):
         return None if isinstance(self.init, str) else np.asarray(self.init, dtype)
 
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
-        scale = scale_of(who, choice, X, triplets)
+        scale: float = super().scale(who, choice, X, triplets)
         _check_shrinking(who, choice, X, 1.0 / scale)
         return scale
 

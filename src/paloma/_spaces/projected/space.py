@@ -6,7 +6,7 @@ steps alone make up, is then projected at read-out as well (theory 9).
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.locality import FREE, Locality
 from ..._core.measure import Measure
-from ..._core.space import AVERAGE_EVERY, Beginning, Counts, Kept, Pass, Representation, Space
-from ..._core.stream import Stream, Tally
+from ..._core.space import Beginning, Kept, Pass, Representation, Space
+from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._device import torch
 from ..._rows import identity_values
 from ..._search.device import neighbors_by_class
@@ -24,7 +24,7 @@ from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric, refuse_dense
-from ..dense.space import DenseSpace, scale_of
+from ..dense.space import DenseSpace
 from ..device import DeviceSpace, on_device
 from .metric import LowRankMetric
 from .projection import Projection, spanning
@@ -43,11 +43,8 @@ MANY = 4
 class Projected(Representation):
     """Parameters of dual random projection; see L2ODML."""
 
-    linear: ClassVar[bool] = True
-    decays: ClassVar[bool] = True
-    guarded: ClassVar[bool] = True
-    light: ClassVar[bool] = False
-    whitening: ClassVar[str] = "diagonal"
+    linear = decays = guarded = True
+    whitening = "diagonal"
 
     init: Any = "identity"
     n_components: int | str = "auto"
@@ -86,15 +83,9 @@ class Projected(Representation):
             check.check_count("max_journal", self.max_journal)
         return self
 
-    def start(self, d: int, dtype: Any) -> None:
-        return None
-
     def judging(self) -> "Projected":
         """Recovered in as many directions as "auto" takes for few classes, or in fewer if they were given."""
         return self if self.rank != "auto" and int(self.rank) <= FEWEST else replace(self, rank="fewest")
-
-    def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> float:
-        return scale_of(who, choice, X, triplets)
 
     def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
         d, n = at.X.shape[1], at.n_triplets
@@ -126,7 +117,7 @@ class Projected(Representation):
 class ProjectedSpace(Space):
     """A projection with its matrices and its journal; `axes` are the measure and locality that it learned by."""
 
-    at_readout: ClassVar[tuple[str, ...]] = ("end", "every", "step", "exact")
+    at_readout = ("end", "every", "step", "exact")
 
     state: Projection
     factor: float

@@ -1,8 +1,13 @@
-"""Everything follows X: who is given arrays of torch or another library answers with such arrays, on the same device.
+"""What surrounds every public call: one at a time, and answered in the kind of arrays that it was asked in.
 
+A learner changes in place while it learns, so each public call holds its lock: of threads that share a learner, one
+reads or learns at a time.
+
+Everything follows X: who is given arrays of torch or another library answers with such arrays, on the same device.
 What was learned is NumPy inside. Under scikit-learn's `array_api_dispatch` it is also handed out as X was given.
 """
 
+import threading
 from collections.abc import Callable
 from copy import deepcopy
 from functools import wraps
@@ -18,6 +23,27 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Methods whose rows must be of the kind that was fitted on, under `array_api_dispatch`: scikit-learn's own.
 ASKING = frozenset({"transform", "predict", "predict_proba"})
+
+
+def reading(learner: Any) -> Any:
+    """The lock of a learner, held while it is read so that no other thread has it learn; copies and files hold none."""
+    return vars(learner).setdefault("_lock", threading.RLock())
+
+
+def alone(method: Method) -> Method:
+    """Make a method wait for the one that another thread has begun."""
+
+    @wraps(method)
+    def locked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with reading(self):
+            return method(self, *args, **kwargs)
+
+    return cast(Method, locked)
+
+
+def public(method: Method) -> Method:
+    """A call of a learner that is given arrays, or answers with some: `alone`, and `following` them."""
+    return alone(following(method))
 
 
 def following(method: Method) -> Method:
