@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compiled.groups import ClassKernel
+from .._validation import check_real
 
 # Codes below zero name no class. Of a row that is learned from: it has none.
 FREE = -1
@@ -40,6 +41,7 @@ class Locality:
     @classmethod
     def per_class(cls, lam: float) -> "Locality":
         """M_c = lam U + (1 - lam) L_c, eq. (7) and (13)."""
+        check_real("lam", lam, 0.0, 1.0)
         return cls(float(lam), 1.0 - float(lam))
 
 

@@ -12,7 +12,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
-from .._core.locality import SHARED
+from .._core.locality import SHARED, Locality
 from .._core.measure import DISTANCE
 from .._spaces.diagonal import Diagonal, DiagonalMetric
 from .._spaces.projected import ProjectedSpace
@@ -115,7 +115,7 @@ class ODML(DistanceLearner):
     """
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, dense(self))
+        return parse(self, DISTANCE, Locality.shared(), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -162,7 +162,7 @@ class LODML(DistanceLearner):
     soft_regions: bool = False
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, dense(self))
+        return parse(self, DISTANCE, Locality.per_class(self.lam), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -202,7 +202,7 @@ class DiagonalODML(DistanceLearner):
     soft_regions: bool = False
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, Diagonal(self.init))
+        return parse(self, DISTANCE, Locality.per_class(self.lam), Diagonal(self.init))
 
     @property
     @public
@@ -264,7 +264,7 @@ class L2ODML(DistanceLearner):
     _sparse = True
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, projected(self))
+        return parse(self, DISTANCE, Locality.per_class(self.lam), projected(self))
 
     @property
     def exact_(self) -> bool:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.hedge import check_beta
+from .._core.locality import Locality
 from .._core.measure import DISTANCE, SIMILARITY
 from .._spaces.kernel import PRECOMPUTED, Kernel, Kernels, KernelSpace
 from .._training.settings import Settings
@@ -39,7 +40,7 @@ class KernelLearner(Learner):
         space = Kernels(
             kernels, self.init, self.budget, self.when_full, self.cache_size, self.scale is not None, **combining
         )
-        return parse(self, DISTANCE if self.measure == "distance" else SIMILARITY, space)
+        return parse(self, DISTANCE if self.measure == "distance" else SIMILARITY, Locality.per_class(self.lam), space)
 
     @property
     def _space(self) -> KernelSpace:

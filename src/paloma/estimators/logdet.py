@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from .._core.locality import Locality
 from .._core.measure import DISTANCE
 from .._spaces.logdet import LogDet
 from .._training.settings import Settings
@@ -60,4 +61,4 @@ class SLMOML(DistanceLearner):
     psd: str | int = "never"
 
     def _choose(self) -> Settings:
-        return parse(self, DISTANCE, LogDet(self.init))
+        return parse(self, DISTANCE, Locality.per_class(self.lam), LogDet(self.init))

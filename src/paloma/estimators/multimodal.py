@@ -6,6 +6,7 @@ from typing import Any, cast
 from sklearn.utils.validation import check_is_fitted
 
 from .._core.hedge import Hedge
+from .._core.locality import Locality
 from .._core.measure import DISTANCE
 from .._spaces.grouped import Grouped, GroupedSpace
 from .._training.settings import Settings
@@ -97,7 +98,7 @@ class OMDML(DistanceLearner):
 
     def _choose(self) -> Settings:
         gating = (self.gate, self.gate_margin, self.beta, self.rank, self.eta)
-        return parse(self, DISTANCE, Grouped(self.groups, None, self.init, *gating))
+        return parse(self, DISTANCE, Locality.per_class(self.lam), Grouped(self.groups, None, self.init, *gating))
 
     @property
     def _hedge(self) -> Hedge:

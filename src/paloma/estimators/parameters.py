@@ -23,13 +23,11 @@ from .._training.semi import Semi
 from .._training.settings import Settings
 
 
-def parse(learner: Any, measure: Measure, space: Representation) -> Settings:
-    """Check every parameter of a learner that chose these parts; `lam` and `regions`, if it has them, say where it is
-    local."""
+def parse(learner: Any, measure: Measure, locality: Locality, space: Representation) -> Settings:
+    """Check every parameter of a learner that chose these parts."""
     who = type(learner).__name__
     _check_each(learner)
     least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
-    locality = Locality.per_class(learner.lam) if hasattr(learner, "lam") else Locality.shared()
     step = Step.parse(learner.step, learner.step_params)
     if step.name == "logistic" and not np.isfinite(learner.C):
         raise ValueError(f"step='logistic' always steps, up to C: C must be finite, got {learner.C!r}.")
@@ -77,7 +75,6 @@ _AS_THEY_ARE = [field.name for field in fields(Settings) if field.name not in _T
 
 def _check_each(learner: Any) -> None:
     """Parameters by themselves."""
-    check.check_real("lam", getattr(learner, "lam", 1.0), 0.0, 1.0)
     check.check_real("C", learner.C, 0.0, open_low=True)
     check.check_real("margin", learner.margin, 0.0, 1e30, open_low=True)
     check.check_real("impostor_margin", learner.impostor_margin, 0.0, 1e30)

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from sklearn.utils.validation import check_is_fitted
 
+from .._core.locality import Locality
 from .._core.measure import SIMILARITY
 from .._spaces.projected import ProjectedSpace
 from .._training.settings import Settings
@@ -47,7 +48,7 @@ class OASIS(SimilarityLearner):
     C: float = 3e-4
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, dense(self))
+        return parse(self, SIMILARITY, Locality.shared(), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -85,7 +86,7 @@ class LOSL(SimilarityLearner):
     soft_regions: bool = False
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, dense(self))
+        return parse(self, SIMILARITY, Locality.per_class(self.lam), dense(self))
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -127,7 +128,7 @@ class L2OSL(SimilarityLearner):
     max_journal: int | None = 1_000_000
 
     def _choose(self) -> Settings:
-        return parse(self, SIMILARITY, projected(self))
+        return parse(self, SIMILARITY, Locality.per_class(self.lam), projected(self))
 
     @property
     def exact_(self) -> bool:
