@@ -60,6 +60,7 @@
 | topk.nearest_mixed | neighbors.mixed_shares | test_guard |
 | topk.merge_local | neighbors.local_neighbors | test_neighbors, test_twins |
 | topk.class_minima | neighbors.local_neighbors | test_neighbors (very many classes) |
+| topk.merge_classes | neighbors.local_neighbors | test_neighbors (very many classes) |
 | topk.merge_shared | mining.targets_impostors; neighbors.local_neighbors | test_triplets; test_neighbors |
 | topk.merge_columns | mining.targets_impostors | test_triplets |
 | topk.nearest_members | mining.targets_impostors | test_triplets, test_mining_blocks (small classes and data) |
