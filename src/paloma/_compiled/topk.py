@@ -120,7 +120,7 @@ def class_minima(grouped, minima):
 
 @in_place
 def merge_classes(grouped, queries, minima, best, ids):
-    """Merge the items of classes whose entry in the table is finite, and whose minimum is near enough, as `merge_local`.
+    """Merge the items of classes whose entry in the table is finite and whose minimum is near enough.
 
     Of equal values the item that comes first stays first.
     """

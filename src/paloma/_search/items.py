@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,8 +22,8 @@ MANY = 8
 # Pairs whose values are formed directly at a time, so that caches hold their differences.
 PAIRS = 4096
 # Differences are those of mapped rows if there are so many times as many pairs as rows, and if the square of a
-# difference is at least this share of those of its rows: nearer ones lose digits.
-FEWER, APART = 2, 1 / 16
+# difference is at least this share of that of the query: nearer ones lose digits.
+FEWER, APART = 2, 1 / 8
 
 
 class Metric(Protocol):
@@ -163,8 +164,9 @@ class LocalItems:
             return *found, self._rounding(rows, np.concatenate(forms))
 
         with self._sharing(Q):
-            each = in_threads if self._has_floor else in_turn
-            return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct, each)
+            each, mapped = in_threads if self._has_floor else in_turn, self._mapped_if_fewer(Q, k)
+            direct = partial(self._formed, mapped=mapped)
+            return certified(Q, k, self.X.shape[0] - (own is not None), rough, direct, each)
 
     @property
     def _has_floor(self) -> bool:
@@ -202,22 +204,31 @@ class LocalItems:
             forms = self.metric.query_forms(rows, self.distinct)
         return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
-    def _direct(self, Q: Any, ids: Array) -> Array:
-        values = self._pairs(Q, np.repeat(np.arange(Q.shape[0]), ids.shape[1]), ids.ravel())
+    def _formed(self, Q: Any, ids: Array, mapped: Array | None) -> Array:
+        """Values of the items of these numbers, (n_queries, n), formed directly, as a search returns them."""
+        values = self._pairs(Q, np.repeat(np.arange(Q.shape[0]), ids.shape[1]), ids.ravel(), mapped)
         return (values if self.metric.symmetric else -values).reshape(ids.shape)
 
-    def _pairs(self, Q: Any, numbers: Array, ids: Array) -> Array:
-        """Values of pairs (number of a query, number of an item), formed directly."""
+    def _pairs(self, Q: Any, numbers: Array, ids: Array, mapped: Array | None = None) -> Array:
+        """Values of pairs (number of a query, number of an item), formed directly; `mapped`: all items, if known."""
         values, codes = np.empty(len(ids)), self.codes[ids]
         order = np.arange(len(ids)) if self.soft else np.argsort(codes, kind="stable")
-        metric, pairs = self._of_pairs(Q, len(ids))
+        metric, pairs = self._of_pairs(Q, mapped)
         for a in range(0, len(ids), PAIRS):
             part = order[a : a + PAIRS]
             values[part] = metric.values(*pairs(numbers[part], ids[part]), codes[part])
         return values
 
-    def _of_pairs(self, Q: Any, n: int) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
-        """A metric, and what gives it both sides of n pairs, by parts: rows, or for a distance their differences."""
+    def _mapped_if_fewer(self, Q: Any, k: int) -> Array | None:
+        """The mapped items, if mapping rows costs less than mapping the differences of k pairs of each query."""
+        by, n = self._by, Q.shape[0]
+        if by is None or not self.metric.symmetric or sp.issparse(Q) or n * k < FEWER * (n + len(self.X)):
+            return None
+        mapped: Array = by.mapped(self._centered(self.X))
+        return mapped
+
+    def _of_pairs(self, Q: Any, mapped: Array | None) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
+        """A metric, and what gives it both sides of pairs, by parts: rows, or for a distance their differences."""
         if not self.metric.symmetric:
             return self.metric, lambda numbers, ids: (Q[numbers], self.X[ids])
 
@@ -226,17 +237,16 @@ class LocalItems:
             return gaps, gaps
 
         by = self._by
-        if by is None or sp.issparse(Q) or n < FEWER * (len(Q) + len(self.X)):
+        if by is None or mapped is None:
             return self.metric, apart
-        (left, left_norms), (right, right_norms) = (
-            (by.mapped(rows), squared_norms(rows)) for rows in map(self._centered, (Q, self.X))
-        )
+        centered = self._centered(Q)
+        left, norms = by.mapped(centered), squared_norms(centered)
 
         def mapped_apart(numbers: Array, ids: Array) -> tuple[Array, Array]:
-            gaps, mapped = Q[numbers] - self.X[ids], left[numbers] - right[ids]
-            near = squared_norms(gaps) < APART * (left_norms[numbers] + right_norms[ids])
-            mapped[near] = by.mapped(gaps[near])
-            return mapped, mapped
+            gaps, images = Q[numbers] - self.X[ids], left[numbers] - mapped[ids]
+            near = squared_norms(gaps) < APART * norms[numbers]
+            images[near] = by.mapped(gaps[near])
+            return images, images
 
         return self._inside, mapped_apart
 
