@@ -7,13 +7,14 @@ import pytest
 from scipy.linalg import eigh
 
 import paloma
+from paloma._compiled.tridiagonal import count_below, lowest_pairs
 from paloma._core import cone
 from paloma._core.cone import Follower, Solved, lifted, project
 from paloma._core.locality import SHARED, UNSEEN, Locality
 from paloma._spaces.dense.matrices import Matrices
 from paloma._spaces.dense.metric import DenseMetric
 from paloma.estimators import reader_of
-from twins import neighbors
+from twins import neighbors, reading
 
 D, N_CLASSES = 56, 4
 
@@ -203,14 +204,43 @@ def test_the_shared_part_is_projected_once(monkeypatch):
 def test_projection_by_either_side_or_all_eigenpairs(share, dtype):
     """P_+ and the count that chooses how it is computed, against all eigenvalues in float64."""
     rng = np.random.default_rng(5)
-    for d in (1, 2, 40):
+    for d in (1, 2, 40, 150):
         basis = np.linalg.qr(rng.normal(size=(d, d)))[0]
         values = rng.uniform(0.1, 2.0, d) * np.where(np.arange(d) < share * d, -1.0, 1.0)
         matrix = ((basis * values) @ basis.T).astype(dtype)
         matrix = (matrix + matrix.T) / 2
         exact = (basis * np.maximum(values, 0.0)) @ basis.T
         assert np.allclose(cone.project(matrix), exact, atol=3e-6 if dtype == np.float32 else 1e-12)
-        assert cone._negative(matrix) == (values < 0).sum()
+        less, found, vectors = cone.smaller_side(matrix)
+        wanted = np.sort(values[values < 0] if less else values[values > 0])
+        assert less == (2 * (values < 0).sum() <= d)
+        assert vectors.shape == (d, len(wanted))
+        assert np.allclose(np.sort(found), wanted, atol=3e-6 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("split", [(), (3,), (0, 1, 50)])
+def test_eigenpairs_of_a_tridiagonal_matrix(split):
+    rng = np.random.default_rng(3)
+    diagonal, beside = rng.normal(size=90), rng.normal(size=89)
+    beside[list(split)] = 0.0  # the matrix falls apart
+    exact, vectors = reading.tridiagonal_pairs(diagonal, beside)
+    bounds = np.array([-9.0, -0.3, 0.0, 1.1, 9.0])
+    assert (count_below(diagonal, beside * beside, bounds) == (exact[:, None] < bounds).sum(axis=0)).all()
+    places = np.arange(5.0, 30.0)
+    values, found = np.full(25, 0.5), np.empty((90, 25))
+    assert lowest_pairs(diagonal, beside, places, values, found) < 1e-14
+    assert np.abs(values - exact[5:30]).max() < 1e-12
+    assert np.abs(np.abs((found * vectors[:, 5:30]).sum(axis=0)) - 1.0).max() < 1e-12
+
+
+@pytest.mark.parametrize("gap", [0.0, 1e-14, 1e-10, 1e-6, 1e-3])
+def test_projection_with_eigenvalues_that_are_very_near(gap):
+    rng = np.random.default_rng(2)
+    basis = np.linalg.qr(rng.normal(size=(60, 60)))[0]
+    values = np.r_[-1.0 - gap * np.arange(8), -0.5, np.zeros(5), gap * np.arange(10), rng.uniform(1, 2, 36)]
+    matrix = (basis * values) @ basis.T
+    matrix = (matrix + matrix.T) / 2
+    assert np.abs(cone.project(matrix) - (basis * np.maximum(values, 0.0)) @ basis.T).max() < 1e-12
 
 
 @pytest.mark.parametrize("cone", ["", "effective", "components"])

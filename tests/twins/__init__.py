@@ -55,11 +55,14 @@
 | dense.pair_forms | neighbors.local_neighbors | test_projected (many classes) |
 | dense.mirror_upper | stacked.run | test_axes (blocks of distances) |
 | dense.move_toward | reading.averaged | test_twins |
+| tridiagonal.count_below | reading.tridiagonal_pairs | test_readout |
+| tridiagonal.lowest_pairs | reading.tridiagonal_pairs | test_readout |
 | few.learn_few | stacked.run | test_feedback_fast (one statement) |
 | codes.coded_values | neighbors.coded_values | test_feedback_fast |
 | topk.nearest_mixed | neighbors.mixed_shares | test_guard |
 | topk.merge_local | neighbors.local_neighbors | test_neighbors, test_twins |
 | topk.class_minima | neighbors.local_neighbors | test_neighbors (very many classes) |
+| topk.merge_classes | neighbors.local_neighbors | test_neighbors (very many classes) |
 | topk.merge_shared | mining.targets_impostors; neighbors.local_neighbors | test_triplets; test_neighbors |
 | topk.merge_columns | mining.targets_impostors | test_triplets |
 | topk.nearest_members | mining.targets_impostors | test_triplets, test_mining_blocks (small classes and data) |

@@ -32,3 +32,8 @@ def drift(codes, losses, n_classes, keep):
     own = [losses[codes == c] for c in range(n_classes)]
     fading = [keep ** np.arange(len(v))[::-1] for v in own]
     return [v.mean() for v in own], [w @ v / w.sum() for v, w in zip(own, fading, strict=True)]
+
+
+def tridiagonal_pairs(diagonal, beside):
+    """All eigenvalues of a symmetric tridiagonal matrix, ascending, and their vectors."""
+    return np.linalg.eigh(np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1))

@@ -22,6 +22,16 @@ class Tile(NamedTuple):
     constants: Any
 
 
+class Grouped(NamedTuple):
+    """All items in the order of their classes: products, their factor, numbers, constants, where each class begins."""
+
+    scores: Any
+    alpha: float
+    numbers: Any
+    constants: Any
+    edges: Any
+
+
 class Queries(NamedTuple):
     """Queries of a search: their table over classes, the item that is the query itself (-1: none), their classes."""
 
@@ -97,13 +107,36 @@ def merge_columns(tile, queries, best, ids):
 
 
 @in_place
-def class_minima(tile, minima):
-    """Lower minima (n_queries, n_classes) to the smallest alpha * score + constant of the items of each class."""
-    scores, alpha, _, item_class, constant = tile
+def class_minima(grouped, minima):
+    """minima (n_queries, n_classes) = the smallest alpha * score + constant of the items of each class."""
+    scores, alpha, _, constant, edges = grouped
     for q in range(scores.shape[0]):
-        for i in range(scores.shape[1]):
-            c = np.uint32(item_class[i])
-            minima[q, c] = min(minima[q, c], alpha * scores[q, i] + constant[i])
+        for c in range(minima.shape[1]):
+            least = np.inf
+            for i in range(edges[c], edges[c + 1]):
+                least = min(least, alpha * scores[q, i] + constant[i])
+            minima[q, c] = least
+
+
+@in_place
+def merge_classes(grouped, queries, minima, best, ids):
+    """Merge the items of classes whose entry in the table is finite and whose minimum is near enough.
+
+    Of equal values the item that comes first stays first.
+    """
+    scores, alpha, numbers, constant, edges = grouped
+    table, own, _ = queries
+    k = best.shape[1]
+    for q in range(scores.shape[0]):
+        worst = best[q, k - 1]
+        for c in range(minima.shape[1]):
+            if not table[q, c] + minima[q, c] < worst:
+                continue
+            for i in range(edges[c], edges[c + 1]):
+                value = alpha * scores[q, i] + table[q, c] + constant[i]
+                if value < worst and numbers[i] != own[q]:
+                    _insert(best, ids, q, value, numbers[i])
+                    worst = best[q, k - 1]
 
 
 @inlined

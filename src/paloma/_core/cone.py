@@ -5,10 +5,15 @@ from collections.abc import Hashable
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack
 
+from .._compiled.tridiagonal import count_below, lowest_pairs
 from .._typing import Array
 
-# Up to this share of all eigenpairs, computing them alone beats computing all by divide and conquer.
-PARTIAL = 0.15
+# With fewer rows LAPACK finds all eigenpairs in no time.
+NARROW = 32
+# Eigenpairs of a tridiagonal matrix that are found at once: caches hold their vectors.
+LANES = 64
+# Residuals, as shares of the norm, and what orthogonality may lack before it is made up for: else LAPACK finds all.
+RESIDUAL, SKEW = 1e-13, 1e-9
 
 
 def project(matrix: Array) -> Array:
@@ -31,22 +36,39 @@ def lifted(matrix: Array, floor: float) -> Array:
 
 def smaller_side(symmetric: Array) -> tuple[bool, Array, Array]:
     """The eigenvalues of one sign and their vectors, whichever are fewer: (True, ...) those below 0."""
-    negative, d = _negative(symmetric), len(symmetric)
-    less = 2 * negative <= d
-    if min(negative, d - negative) <= PARTIAL * d:
-        side = (-np.inf, 0.0) if less else (0.0, np.inf)
-        return less, *eigh(symmetric, subset_by_value=side, check_finite=False)
+    found = _reduced(symmetric) if len(symmetric) >= NARROW else None
+    if found is not None:
+        return found
     values, vectors = eigh(symmetric, driver="evd", check_finite=False)
+    less = 2 * int((values < 0.0).sum()) <= len(values)
     side = values < 0.0 if less else values > 0.0
     return less, values[side], vectors[:, side]
 
 
-def _negative(symmetric: Array) -> int:
-    """Number of negative eigenvalues, by Sylvester's law of inertia from L D L^T; a 2 x 2 block of D has one."""
-    factorize = lapack.ssytrf if symmetric.dtype == np.float32 else lapack.dsytrf
-    factors, pivots, _ = factorize(symmetric.T, lower=1, lwork=64 * len(symmetric))
-    single = pivots > 0
-    return int(np.count_nonzero(factors.diagonal()[single] < 0.0) + np.count_nonzero(~single) // 2)
+def _reduced(symmetric: Array) -> tuple[bool, Array, Array] | None:
+    """The same by way of a tridiagonal matrix; None if vectors of eigenvalues that are very near are not told apart."""
+    d, dtype = len(symmetric), symmetric.dtype
+    reduce, rotate = (lapack.ssytrd, lapack.sormqr) if dtype == np.float32 else (lapack.dsytrd, lapack.dormqr)
+    reflections, *bands, scales, _ = reduce(symmetric.T, lower=1, lwork=LANES * d)
+    size = float(max(np.abs(band).max() for band in bands)) or 1.0
+    diagonal, beside = (band / size for band in map(np.float64, bands))
+    n = int(count_below(diagonal, beside * beside, np.zeros(1))[0])
+    sign = 1.0 if 2 * n <= d else -1.0
+    if sign < 0.0:
+        diagonal, beside = -diagonal, -beside
+        n = int(count_below(diagonal, beside * beside, np.zeros(1))[0])
+    values, vectors, left = np.zeros(n), np.empty((d, n)), 0.0
+    for a in range(0, n, LANES):
+        part, places = slice(a, a + LANES), np.arange(a, min(a + LANES, n), dtype=np.float64)
+        some = np.empty((d, len(places)))
+        left = max(left, lowest_pairs(diagonal, beside, places, values[part], some))
+        vectors[:, part] = some
+    skew = vectors.T @ vectors - np.eye(n)
+    if not (left <= RESIDUAL and np.abs(skew).max(initial=0.0) <= SKEW):
+        return None
+    vectors = np.asfortranarray(vectors - vectors @ skew / 2, dtype)
+    vectors[1:] = rotate("L", "N", reflections[1:, :-1], scales, vectors[1:], lwork=LANES * d)[0]
+    return sign > 0.0, (sign * size * values).astype(dtype), vectors
 
 
 def project_each(stack: Array) -> Array:

@@ -34,7 +34,8 @@ class Whitened:
         self.locality, self.symmetric, self.of_differences = inner.locality, inner.symmetric, inner.of_differences
         self._matrices: dict[int, Array] = {}
 
-    def _inside(self, X: Rows) -> Rows:
+    def mapped(self, X: Rows) -> Rows:
+        """Rows as the metric inside takes them."""
         return whitened(X, self.whitener)
 
     @property
@@ -52,40 +53,40 @@ class Whitened:
 
     def values(self, left: Rows, right: Rows, codes: Array) -> Array:
         """Squared distances of differences, or similarities; float64."""
-        mapped = self._inside(left)
-        return self.inner.values(mapped, mapped if right is left else self._inside(right), codes)
+        side = self.mapped(left)
+        return self.inner.values(side, side if right is left else self.mapped(right), codes)
 
     @property
     def bounded(self) -> bool:
         return bool(self.inner.bounded)
 
     def nearest(self, differences: Rows, codes: Array, k: int) -> tuple[Array, Array]:
-        return self.inner.nearest(self._inside(differences), codes, k)
+        return self.inner.nearest(self.mapped(differences), codes, k)
 
     def item_side(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
-        return self.inner.item_side(self._inside(X), codes)
+        return self.inner.item_side(self.mapped(X), codes)
 
     def images(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
-        return self.inner.images(self._inside(X), codes)
+        return self.inner.images(self.mapped(X), codes)
 
     def query_side(self, Q: Rows, codes: Array | None = None) -> tuple[Any, ...]:
-        return self.inner.query_side(self._inside(Q), codes)
+        return self.inner.query_side(self.mapped(Q), codes)
 
     def query_forms(self, Q: Rows, codes: Array) -> Array:
-        return self.inner.query_forms(self._inside(Q), codes)
+        return self.inner.query_forms(self.mapped(Q), codes)
 
     @property
     def has_floor(self) -> bool:
         return bool(self.inner.has_floor)
 
     def floor(self, Q: Rows, codes: Array) -> tuple[Array, Array]:
-        return self.inner.floor(self._inside(Q), codes)
+        return self.inner.floor(self.mapped(Q), codes)
 
     def some_forms(self, Q: Rows, codes: Array, wanted: Array) -> Array:
-        return self.inner.some_forms(self._inside(Q), codes, wanted)
+        return self.inner.some_forms(self.mapped(Q), codes, wanted)
 
     def start_forms(self, Q: Rows) -> Array:
-        return self.inner.start_forms(self._inside(Q))
+        return self.inner.start_forms(self.mapped(Q))
 
     def items(self, X: Rows, codes: Array) -> Any:
         """Rows ready to be searched, the way the metric inside searches."""
@@ -108,7 +109,7 @@ class Whitened:
 
     def transform(self, X: Rows) -> Array:
         """Rows whose Euclidean distances are those of the shared part."""
-        return self.inner.transform(self._inside(X))
+        return self.inner.transform(self.mapped(X))
 
 
 def widened(whitener: Array, d: int) -> Array:

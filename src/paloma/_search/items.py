@@ -1,7 +1,9 @@
 """Items under the metrics of their classes, ready to be searched."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +19,11 @@ from .tiles import ITEM_TILE, QUERY_TILE, Factors, Items, certified, nearest, pr
 
 # Candidates of one query are the nearest of this many times as many by bytes.
 MANY = 8
+# Pairs whose values are formed directly at a time, so that caches hold their differences.
+PAIRS = 4096
+# Differences are those of mapped rows if there are so many times as many pairs as rows, and if the square of a
+# difference is at least this share of that of the query: nearer ones lose digits.
+FEWER, APART = 2, 1 / 8
 
 
 class Metric(Protocol):
@@ -39,16 +46,24 @@ class Metric(Protocol):
     def query_forms(self, Q: Array, codes: Array) -> Array: ...
 
 
+class Mapping(Metric, Protocol):
+    """A metric on mapped rows, by another one inside."""
+
+    def mapped(self, X: Any) -> Any: ...
+
+
 class LocalItems:
     """Items under the metrics of their classes, ready to be searched; holds X and one mapped copy of it, and a byte for
     each number of that once candidates of a single query were asked for.
 
     Dense data is centered first (a common shift leaves differences unchanged), which keeps the expansion from
     canceling, and the values of the neighbors found are formed again directly.
+
+    by : the metric that maps rows and asks `metric`, if any.
     """
 
-    def __init__(self, metric: Metric, X: Any, codes: Array) -> None:
-        self.metric, self.center = metric, None
+    def __init__(self, metric: Metric, X: Any, codes: Array, by: Mapping | None = None) -> None:
+        self.metric, self._inside, self._by, self.center = by or metric, metric, by, None
         if metric.symmetric and not sp.issparse(X):
             self.center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
         codes = metric.resolve(codes)
@@ -89,7 +104,7 @@ class LocalItems:
     def revised(self, X: Any, codes: Array, kept: Array) -> "LocalItems":
         """The items X: those numbered `kept` here, in this order, and then new ones. Maps the new ones alone."""
         if sp.issparse(X):
-            return LocalItems(self.metric, X, codes)
+            return LocalItems(self._inside, X, codes, self._by)
         codes, n = self.metric.resolve(codes), len(kept)
         mapped, constants = self._map(X[n:], codes[n:])
         factors = tuple(np.concatenate([old[kept], new]) for old, new in zip(self.mapped, mapped, strict=True))
@@ -149,8 +164,9 @@ class LocalItems:
             return *found, self._rounding(rows, np.concatenate(forms))
 
         with self._sharing(Q):
-            each = in_threads if self._has_floor else in_turn
-            return certified(Q, k, self.X.shape[0] - (own is not None), rough, self._direct, each)
+            each, mapped = in_threads if self._has_floor else in_turn, self._mapped_if_fewer(Q, k)
+            direct = partial(self._formed, mapped=mapped)
+            return certified(Q, k, self.X.shape[0] - (own is not None), rough, direct, each)
 
     @property
     def _has_floor(self) -> bool:
@@ -188,20 +204,51 @@ class LocalItems:
             forms = self.metric.query_forms(rows, self.distinct)
         return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
-    def _direct(self, Q: Any, ids: Array) -> Array:
-        if self.metric.symmetric and not sp.issparse(self.X):
-            gaps = (Q[:, None] - self.X[ids]).reshape(-1, Q.shape[1])
-            return self.metric.values(gaps, gaps, self.codes[ids.ravel()]).reshape(ids.shape)
-        numbers = np.repeat(np.arange(Q.shape[0]), ids.shape[1])
-        values = self._pairs(Q[numbers], ids.ravel())
+    def _formed(self, Q: Any, ids: Array, mapped: Array | None) -> Array:
+        """Values of the items of these numbers, (n_queries, n), formed directly, as a search returns them."""
+        values = self._pairs(Q, np.repeat(np.arange(Q.shape[0]), ids.shape[1]), ids.ravel(), mapped)
         return (values if self.metric.symmetric else -values).reshape(ids.shape)
 
-    def _pairs(self, left: Any, ids: Array) -> Array:
-        """Values of pairs (query row, item number), formed directly."""
-        right = self.X[ids]
-        if self.metric.symmetric:
-            left = right = left - right
-        return self.metric.values(left, right, self.codes[ids])
+    def _pairs(self, Q: Any, numbers: Array, ids: Array, mapped: Array | None = None) -> Array:
+        """Values of pairs (number of a query, number of an item), formed directly; `mapped`: all items, if known."""
+        values, codes = np.empty(len(ids)), self.codes[ids]
+        order = np.arange(len(ids)) if self.soft else np.argsort(codes, kind="stable")
+        metric, pairs = self._of_pairs(Q, mapped)
+        for a in range(0, len(ids), PAIRS):
+            part = order[a : a + PAIRS]
+            values[part] = metric.values(*pairs(numbers[part], ids[part]), codes[part])
+        return values
+
+    def _mapped_if_fewer(self, Q: Any, k: int) -> Array | None:
+        """The mapped items, if mapping rows costs less than mapping the differences of k pairs of each query."""
+        by, n = self._by, Q.shape[0]
+        if by is None or not self.metric.symmetric or sp.issparse(Q) or n * k < FEWER * (n + len(self.X)):
+            return None
+        mapped: Array = by.mapped(self._centered(self.X))
+        return mapped
+
+    def _of_pairs(self, Q: Any, mapped: Array | None) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
+        """A metric, and what gives it both sides of pairs, by parts: rows, or for a distance their differences."""
+        if not self.metric.symmetric:
+            return self.metric, lambda numbers, ids: (Q[numbers], self.X[ids])
+
+        def apart(numbers: Array, ids: Array) -> tuple[Any, Any]:
+            gaps = Q[numbers] - self.X[ids]
+            return gaps, gaps
+
+        by = self._by
+        if by is None or mapped is None:
+            return self.metric, apart
+        centered = self._centered(Q)
+        left, norms = by.mapped(centered), squared_norms(centered)
+
+        def mapped_apart(numbers: Array, ids: Array) -> tuple[Array, Array]:
+            gaps, images = Q[numbers] - self.X[ids], left[numbers] - mapped[ids]
+            near = squared_norms(gaps) < APART * norms[numbers]
+            images[near] = by.mapped(gaps[near])
+            return images, images
+
+        return self._inside, mapped_apart
 
     def own_values(self, Q: Any, code: int) -> Array | None:
         """Minus the similarity of each query with itself under the metric of a code; None for a distance."""
@@ -233,5 +280,5 @@ class LocalItems:
             q, i = np.nonzero(np.abs(values) <= canceled * (np.abs(forms) + np.abs(items.constants)))
             for a in range(0, len(q), ITEM_TILE):
                 part = slice(a, a + ITEM_TILE)
-                values[q[part], i[part]] = self._pairs(Q[q[part]], i[part])
+                values[q[part], i[part]] = self._pairs(Q, q[part], i[part])
         return values

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from .._compiled.scratch import Scratch
-from .._compiled.topk import Queries, Tile, class_minima, merge_local
+from .._compiled.topk import Grouped, Queries, class_minima, merge_classes
 from .._threads import in_threads
 from .._typing import Array
 from .tiles import QUERY_TILE, Items, product_of
@@ -54,20 +54,22 @@ def nearest(rows: Array, items: Items, k: int, own: Array, metric: Floored, code
     n, first = len(rows), found_first(items, len(codes), k)
     best, ids, largest = np.full((n, k), np.inf), np.full((n, k), -1, np.int64), np.empty(n)
     nobody = np.zeros(n, np.int32)
+    numbers = np.argsort(items.classes, kind="stable")
+    edges = np.searchsorted(items.classes[numbers], np.arange(len(codes) + 1))
+    factors, constants = tuple(factor[numbers] for factor in items.rows(slice(0, items.n))), items.constants[numbers]
     reference, shares = metric.floor(rows, codes)
 
     def find(part: slice) -> None:
         queries, below = rows[part], reference[part, None]
-        scores = product_of(items.sides(queries), items.rows(slice(0, items.n)), Scratch())
-        tile = Tile(scores, items.alpha, 0, items.classes, items.constants)
-        minima = np.full((len(queries), len(codes)), np.inf)
-        class_minima(tile, minima)
+        scores = product_of(items.sides(queries), factors, Scratch())
+        grouped, minima = Grouped(scores, items.alpha, numbers, constants, edges), np.empty((len(queries), len(codes)))
+        class_minima(grouped, minima)
         wanted = np.zeros(minima.shape, bool)
         np.put_along_axis(wanted, np.argpartition(minima, first - 1, axis=1)[:, :first], True, axis=1)
         largest[part] = reference[part]
         for _ in range(2):
             table = metric.some_forms(queries, codes, wanted)
-            merge_local(tile, Queries(table, own[part], nobody[part]), False, best[part], ids[part])
+            merge_classes(grouped, Queries(table, own[part], nobody[part]), minima, best[part], ids[part])
             largest[part] = np.maximum(largest[part], np.where(wanted, table, 0.0).max(axis=1))
             wanted = ~wanted & (below * shares + minima <= best[part, -1:])
 

@@ -20,7 +20,7 @@ from ..._core.cone import project, project_each, share_below
 from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
-from ..._threads import sharing
+from ..._threads import LARGE, in_threads, sharing
 from ..._typing import Array, Rows
 from ..._validation import read_only
 from .matrices import Matrices, PairRows
@@ -77,6 +77,9 @@ class DenseMetric:
         classes = [code for code in new if code >= 0] if d <= SMALL else []
         with sharing(d, d, d):
             self._matrices.update(zip(classes, self._build_classes(classes), strict=True))
+            if d**3 < LARGE:  # BLAS would not share the work
+                local = [code for code in new if code >= 0 and code not in self._matrices]
+                self._matrices.update(zip(local, in_threads(self._build, local), strict=True))
             for code in new:
                 if code not in self._matrices:
                     self._matrices[code] = self._build(code)
@@ -287,7 +290,7 @@ class DenseMetric:
 
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(by or self, X, codes)
+        return LocalItems(self, X, codes, by)
 
     def at_start(self) -> Self:
         """The same at strength 0."""

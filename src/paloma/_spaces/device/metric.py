@@ -27,5 +27,6 @@ class DeviceMetric(DenseMetric):
         return project(torch.tensor(matrix, device=self.device)[None])[0].cpu().numpy()
 
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
-        by = by or self
-        return LocalItems(by, X, codes) if codes.ndim == 2 else DeviceItems(by, X, codes, self.device)
+        if codes.ndim == 2:
+            return LocalItems(self, X, codes, by)
+        return DeviceItems(by or self, X, codes, self.device)

@@ -85,7 +85,7 @@ class DiagonalMetric:
 
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(by or self, X, codes)
+        return LocalItems(self, X, codes, by)
 
     def at_start(self) -> Self:
         return self

@@ -79,7 +79,7 @@ class LowRankMetric:
 
     def items(self, X: Rows, codes: Array, by: Any = None) -> LocalItems:
         """Rows ready to be searched."""
-        return LocalItems(by or self, X, codes)
+        return LocalItems(self, X, codes, by)
 
     def at_start(self) -> Self:
         """The same at strength 0."""
