@@ -341,12 +341,8 @@ class Representation(ABC):
     def scale(self, who: str, choice: Choice, X: Rows, triplets: Array) -> Any:
         """What X is divided by, from the first triplets."""
 
-    def judging(self) -> "Representation":
-        """The same for what the guard teaches only to judge it: good enough for that, and cheaper if it can be."""
-        return self
-
     def turned(self, X: Rows) -> Rows:
-        """X in fewer coordinates with the same inner products, if what is learned does not depend on coordinates."""
+        """X in fewer coordinates, good enough to judge by, if what is learned does not depend on coordinates."""
         return X
 
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
