@@ -353,6 +353,10 @@ class Representation(ABC):
         """X as triplets are mined in it; `scaled`: units are not to decide who is near."""
         return X
 
+    def mined_by(self, X: Rows, n: int) -> str:
+        """How targets and impostors of n of these rows are found, in words."""
+        return "exact"
+
     def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
         """Squared distances of a few of the rows `known` of X to all of them; None if they are Euclidean."""
         return None

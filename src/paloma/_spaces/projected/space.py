@@ -20,7 +20,7 @@ from ..._core.stream import Stream, Tally
 from ..._device import torch
 from ..._rows import identity_values
 from ..._search.device import neighbors_by_class
-from ..._search.directions import in_strongest, neighbors_by_directions
+from ..._search.directions import DIRECTIONS, in_strongest, is_many, neighbors_by_directions
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
@@ -63,6 +63,9 @@ class Projected(Representation):
     @property
     def search(self) -> Any:
         return neighbors_by_directions if self.device is None else partial(neighbors_by_class, device=self.device)
+
+    def mined_by(self, X: Rows, n: int) -> str:
+        return f"candidates in {DIRECTIONS} directions" if self.device is None and is_many(X, n) else "exact"
 
     @property
     def cannot(self) -> dict[str, str]:
