@@ -14,6 +14,8 @@ from paloma._core.locality import SHARED, UNSEEN
 from paloma._spaces.projected import Projected, journal
 from paloma._spaces.projected import projection as projected
 from paloma._spaces.projected.replayed import ReplayedMetric
+from paloma._spaces.projected.space import JUDGED
+from paloma._training import guard
 from paloma.estimators import reader_of
 from paloma.preprocessing import UnitRows
 from twins import neighbors
@@ -251,16 +253,25 @@ def test_many_classes_whose_metrics_are_zero_say_so(monkeypatch):
     assert read[0] >= 0.0
 
 
-def test_the_guard_judges_as_few_directions_as_few_classes_have(monkeypatch):
-    X, y, _ = many_classes()
-    asked, auto_rank = [], inside.projected_module.auto_rank
-    monkeypatch.setattr(inside.projected_module, "auto_rank", lambda d, n: asked.append(n) or auto_rank(d, n))
-    metric = paloma.L2ODML(n_components=20, random_state=0).fit(X, y)
-    assert asked == [0, 0]  # once for each half
-    metric.metric_matrix(0)
-    assert asked == [0, 0, 30]
-    assert auto_rank(1280, 0) == auto_rank(1280, 60) == 256 < auto_rank(1280, 100)
-    assert [Projected(rank=rank).judging().rank for rank in (40, 700, "auto")] == [40, "fewest", "fewest"]
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_the_guard_judges_in_few_directions_where_nothing_is_projected(form, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y, seen = form(rng.normal(size=(700, 300)) @ rng.normal(size=(300, 300))), np.arange(700) % 3, []
+    taught = guard._taught
+
+    def noted(*arguments):
+        seen.append(taught(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(guard, "_taught", noted)
+    metric = paloma.L2ODML(random_state=0).fit(X, y)
+    assert [half.space.state.d for half in seen] == [JUDGED, JUDGED]
+    assert all(half.space.exact for half in seen)
+    assert not metric.exact_
+    assert inside.whole(metric).space.state.d == 300
+    turned, rows = Projected().turned(X), X.toarray() if sp.issparse(X) else X
+    explained = np.linalg.svd(rows, compute_uv=False)[:JUDGED]
+    assert (turned**2).sum() >= 0.9 * (explained**2).sum()
 
 
 def test_clear_refusals():

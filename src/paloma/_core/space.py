@@ -313,12 +313,8 @@ class Representation(ABC):
         """What X is divided by, from the first triplets."""
         return scale_of(who, choice, X, triplets)
 
-    def judging(self) -> "Representation":
-        """The same for what the guard teaches only to judge it: good enough for that, and cheaper if it can be."""
-        return self
-
     def turned(self, X: Rows) -> Rows:
-        """X in fewer coordinates with the same inner products, if what is learned does not depend on coordinates."""
+        """X in fewer coordinates, good enough to judge by, if what is learned does not depend on coordinates."""
         return X
 
     def check_magnitude(self, who: str, choice: Choice, X: Rows, factor: Any) -> None:
@@ -328,6 +324,10 @@ class Representation(ABC):
     def mining_rows(self, X: Rows, scaled: bool) -> Rows:
         """X as triplets are mined in it; `scaled`: units are not to decide who is near."""
         return X
+
+    def mined_by(self, X: Rows, n: int) -> str:
+        """How targets and impostors of n of these rows are found, in words."""
+        return "exact"
 
     def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
         """Squared distances of a few of the rows `known` of X to all of them; None if they are Euclidean."""

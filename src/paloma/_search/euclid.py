@@ -107,6 +107,28 @@ def mutual_others(X: Any, codes: Array, items: Items, k: int) -> Array:
     return ids
 
 
+def neighbors_by_class(
+    X: Any, codes: Array, anchors: Array, n_targets: int, n_impostors: int
+) -> tuple[Array, Array, Array, Array, float]:
+    """Neighbors of rows in their own class and in others, their squared distances, and the mean square about the mean.
+
+    Nearest first, of equal ones the lower number; -1 and inf where there are fewer.
+    """
+    n, center = X.shape[0], center_of(X)
+    items = euclidean(X, codes, center)
+    reach = min(n_impostors + SPARE[0], n)
+    if np.array_equal(anchors, np.arange(n)):
+        impostors = mutual_others(X, codes, items, reach)
+    else:
+        impostors = nearest(
+            lambda part: minus(X[anchors[part]], center),
+            len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
+        )[1]  # fmt: skip
+    targets = closest_of_class(X, codes, anchors, n_targets, center)
+    spread = float(items.constants.mean()) - (squared_mean(X) if center is None else 0.0)
+    return *targets, *closest(X, anchors, impostors, n_impostors), spread
+
+
 def closest(X: Any, anchors: Array, candidates: Array, k: int) -> tuple[Array, Array]:
     """The k nearest of each anchor's candidates and their squared distances, formed from differences."""
     distances = _direct(X, anchors, candidates)

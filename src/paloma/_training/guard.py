@@ -196,7 +196,7 @@ def _taught(
     half = Model(model.labels, rng, Reservoir(1), model.scale, False, model.sparse, whitener=model.whitener)
     half.from_labels = True
     half.know(model.labels)
-    trainer = Trainer(replace(settings, choice=choice, space=settings.space.judging()), half)
+    trainer = Trainer(replace(settings, choice=choice), half)
     mined = settings.mining.mine(settings.mining.rows(X), codes)
     trainer.begin_space(X, mined.triplets)
     evenly = codes if settings.balanced else None

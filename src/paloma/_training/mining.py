@@ -13,17 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._core.space import Representation, Space
-from .._search.euclid import (
-    by_class,
-    center_of,
-    closest,
-    closest_of_class,
-    euclidean,
-    minus,
-    mutual_others,
-    squared_mean,
-)
-from .._search.tiles import QUERY_TILE, SPARE, nearest
+from .._search.euclid import by_class, center_of, closest_of_class, neighbors_by_class
+from .._search.tiles import QUERY_TILE
 from .._threads import sharing
 from .._typing import Array, Rows
 from .parts import Mined, Near
@@ -144,26 +135,10 @@ def near(
     anchors: Array | None = None, search: Any = None,
 ) -> Near:  # fmt: skip
     """The neighbors that `mine` pairs; `search`: what finds them elsewhere, see `Representation`."""
-    n, everyone = X.shape[0], anchors is None
-    anchors = np.arange(n) if anchors is None else anchors
-    if search is not None:
-        targets, reaches, impostors, distances, mean = search(X, codes, anchors, n_targets, n_impostors)
-        slack = 2.0 * impostor_margin * mean
-        return Near(anchors, targets, within(impostors, distances, targets, reaches, slack, least))
-    center = center_of(X)
-    items = euclidean(X, codes, center)
-    reach = min(n_impostors + SPARE[0], n)
-    if everyone:
-        impostors = mutual_others(X, codes, items, reach)
-    else:
-        impostors = nearest(
-            lambda part: minus(X[anchors[part]], center),
-            len(anchors), items, reach, own=anchors, query_classes=codes[anchors], others=True,
-        )[1]  # fmt: skip
-    targets, reaches = closest_of_class(X, codes, anchors, n_targets, center)
-    impostors, distances = closest(X, anchors, impostors, n_impostors)
-    spread = 2.0 * (float(items.constants.mean()) - (squared_mean(X) if center is None else 0.0))
-    return Near(anchors, targets, within(impostors, distances, targets, reaches, impostor_margin * spread, least))
+    anchors = np.arange(X.shape[0]) if anchors is None else anchors
+    search = search or neighbors_by_class
+    targets, reaches, impostors, distances, mean = search(X, codes, anchors, n_targets, n_impostors)
+    return Near(anchors, targets, within(impostors, distances, targets, reaches, 2.0 * impostor_margin * mean, least))
 
 
 def target_pairs(X: Any, codes: Array, n_targets: int, anchors: Array | None = None) -> Array:

@@ -7,12 +7,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._core.choice import Choice
+from .._rows import evenly_spaced
 from .._threads import sharing
 from .._typing import Array, Rows
 from .._validation import check_not_tiny
 from .mining import TILE, Miner
 from .units import better_units
 from .whitening import MAX_FULL, whitener_of
+
+# A number for each feature is known well enough from the targets of so many rows, evenly spaced.
+MAX_ANCHORS = 2000
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,10 @@ class Scaler:
         return None if few else self.whitener(X, pairs)
 
     def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
-        return None if self._form(X) == "scalar" else self.mining.target_pairs(X, codes, anchors)
+        form = self._form(X)
+        if form == "diagonal" and anchors is None:
+            anchors = evenly_spaced(np.flatnonzero(codes >= 0), MAX_ANCHORS)
+        return None if form == "scalar" else self.mining.target_pairs(X, codes, anchors)
 
     def scale(self, X: Rows, triplets: Array | None) -> Any:
         space = self.mining.space

@@ -67,7 +67,8 @@ class Trainer:
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
                 whitener = scaling.labeled_whitener(X, own)
                 mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
-                first, self.mined = mined.triplets, {**mined.summary(), "search": "exact"}
+                search = settings.space.mined_by(X, int((own >= 0).sum()))
+                first, self.mined = mined.triplets, {**mined.summary(), "search": search}
             else:
                 whitener = scaling.whitener(X, data.near)
             self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))

@@ -226,15 +226,14 @@ class L2ODML(DistanceLearner):
         Weight of the shared part; see LODML.
     {regions}
     n_components : int or "auto"
-        Projected dimension m. "auto" is 10 log(number of triplets) or 1.6 per class, whichever is larger, between 50
-        and 400: the error of the inner products falls with the square root of m, and learning costs m^2 per triplet.
-        Data with up to twice as many features is not projected at all, because that would save almost nothing.
+        Projected dimension m. "auto" is 6 log(number of triplets) or .8 per class, whichever is larger, in multiples of
+        16 from 48 to 256: the error of the inner products falls with the square root of m, and learning costs m^2 per
+        triplet. Data with up to three times as many features is not projected at all: that would save little.
     rank : int or "auto"
-        Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 256 or
-        3.75 per class, whichever is larger, at most 1024. If `score` improves with it, raise it: on CUB-200 (200
-        classes, d = 1280), 256 gives .717, 500 .723, 768 .726, and LODML .730.
+        Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 128 or
+        2 per class, whichever is larger, at most 1024. If `score` improves with it, raise it.
     n_power_iter : int
-        Power iterations of the recovery, at most 100; 2 is enough unless the spectrum is flat.
+        Power iterations of the recovery, at most 100; 1 is enough unless the spectrum is flat.
     projection : {"gaussian", "sparse"}
         The random matrix: Gaussian as in the paper, or mostly zeros, which is faster if d is very large.
     max_journal : int or None
@@ -257,7 +256,7 @@ class L2ODML(DistanceLearner):
     soft_regions: bool = False
     n_components: int | str = "auto"
     rank: int | str = "auto"
-    n_power_iter: int = 2
+    n_power_iter: int = 1
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
 

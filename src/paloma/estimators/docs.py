@@ -113,8 +113,9 @@ COUNTS = """\
         recently and in the long run, each before its own step, and their ratio; NaN for a class without triplets.
     mined_ : dict, after `fit` from labels: the number of anchors, how many of them formed no triplets because they were
         alone in their class or had no impostor, and the number of triplets; "search" is "exact" if all rows were
-        compared with all. Beyond 65,536 labeled rows it is "blocks of N": random blocks of rows with a share of every
-        class mine among themselves, other blocks in each epoch, and the numbers are those of the first epoch.
+        compared with all, "candidates in 128 directions" if L2ODML or L2OSL compared many rows there first. Beyond
+        65,536 labeled rows it is "blocks of N": random blocks of rows with a share of every class mine among
+        themselves, other blocks in each epoch, and the numbers are those of the first epoch.
 """
 
 REGIONS = """\

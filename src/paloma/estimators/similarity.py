@@ -123,7 +123,7 @@ class L2OSL(SimilarityLearner):
     soft_regions: bool = False
     n_components: int | str = "auto"
     rank: int | str = "auto"
-    n_power_iter: int = 2
+    n_power_iter: int = 1
     projection: str = "gaussian"
     max_journal: int | None = 1_000_000
 

@@ -15,6 +15,7 @@ from ..._core.fields import Schema
 from ..._core.loop import Block, learn
 from ..._core.space import PAIRS, Beginning, Kept, Pass, Representation, Space
 from ..._core.stream import Counts, Stream, Tally
+from ..._search.directions import in_strongest
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
@@ -137,13 +138,7 @@ class Dense(Representation):
         """From the identity, learning stays in the span of the rows; of that, the strongest directions are enough."""
         if self.device is not None or sp.issparse(X) or not isinstance(self.init, str):
             return X
-        n, d = X.shape
-        if min(n, d) > 1.25 * JUDGED:
-            some = np.random.default_rng(0).standard_normal((n, JUDGED)).astype(X.dtype)
-            return check.read_only(X @ np.linalg.qr(X.T @ (X @ np.linalg.qr(X.T @ some)[0]))[0])
-        if n >= d:
-            return X
-        return check.read_only(np.ascontiguousarray(np.linalg.qr(X.T.astype(np.float64))[1].T, X.dtype))
+        return in_strongest(X, JUDGED)
 
     def begin(self, choice: Choice, at: Beginning) -> DenseSpace:
         return begin(self.init, choice, at, blocks.plan)

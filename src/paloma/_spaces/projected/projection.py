@@ -15,6 +15,7 @@ from scipy.linalg import qr
 from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
 from ..._core.measure import Measure
+from ..._rows import evenly_spaced
 from ..._threads import sharing
 from ..._typing import Array
 from ..._validation import read_only
@@ -235,12 +236,19 @@ class Projection:
 def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:
     """Orthonormal basis of the rows of X if they span fewer directions than they were projected to, else None."""
     m = projected.shape[1]
-    values = np.linalg.svd(projected.astype(np.float64), compute_uv=False)
-    rank = int((values > values[0] * max(projected.shape) * np.finfo(dtype).eps).sum())
-    if rank == m or values[0] == 0:
+    if _rank(evenly_spaced(projected, 2 * m), dtype) == m:
+        return None
+    rank = _rank(projected, dtype)
+    if rank in (0, m):
         return None
     mix = np.random.default_rng(0).standard_normal((X.shape[0], rank)).astype(dtype)
     return _orthonormal(np.asarray(X.T @ mix), dtype)
+
+
+def _rank(rows: Array, dtype: Any) -> int:
+    """Numerical rank of rows whose numbers were rounded to a type."""
+    values = np.linalg.svd(rows.astype(np.float64), compute_uv=False)
+    return int((values > values[0] * max(rows.shape) * np.finfo(dtype).eps).sum())
 
 
 def random_projection(d: int, m: int, kind: str, seed: int) -> Any:

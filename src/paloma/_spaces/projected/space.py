@@ -4,7 +4,7 @@ A p.s.d. policy inside the loop acts on the m x m matrices, hence on the step si
 steps alone make up, is then projected at read-out as well (theory 9).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
 from ..._device import torch
 from ..._rows import identity_values
 from ..._search.device import neighbors_by_class
+from ..._search.directions import DIRECTIONS, in_strongest, is_many, neighbors_by_directions
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
@@ -34,7 +35,9 @@ from .state import SCHEMA, projection_of, projection_state
 # More power iterations change nothing but time.
 MAX_POWER_ITER = 100
 # Directions that a metric is recovered in, "auto": at least, per class, at most.
-FEWEST, PER_CLASS, MOST = 256, 3.75, 1024
+FEWEST, PER_CLASS, MOST = 128, 2.0, 1024
+# Directions of rows that are enough to judge by, if there are clearly more.
+JUDGED = 128
 # Classes are read out without matrices if these would have so many times as many rows as the journal.
 MANY = 4
 
@@ -49,14 +52,17 @@ class Projected(Representation):
     init: Any = "identity"
     n_components: int | str = "auto"
     rank: int | str = "auto"
-    n_power_iter: int = 2
+    n_power_iter: int = 1
     projection: str = "gaussian"
     max_journal: int | None = None
     device: str | None = None
 
     @property
     def search(self) -> Any:
-        return None if self.device is None else partial(neighbors_by_class, device=self.device)
+        return neighbors_by_directions if self.device is None else partial(neighbors_by_class, device=self.device)
+
+    def mined_by(self, X: Rows, n: int) -> str:
+        return f"candidates in {DIRECTIONS} directions" if self.device is None and is_many(X, n) else "exact"
 
     @property
     def cannot(self) -> dict[str, str]:
@@ -83,13 +89,13 @@ class Projected(Representation):
             check.check_count("max_journal", self.max_journal)
         return self
 
-    def judging(self) -> "Projected":
-        """Recovered in as many directions as "auto" takes for few classes, or in fewer if they were given."""
-        return self if self.rank != "auto" and int(self.rank) <= FEWEST else replace(self, rank="fewest")
+    def turned(self, X: Rows) -> Rows:
+        """In few directions nothing is projected, and these few are enough to judge by."""
+        return in_strongest(X, JUDGED)
 
     def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
         d, n = at.X.shape[1], at.n_triplets
-        m = auto_components(d, n, at.n_classes) if self.n_components == "auto" else int(self.n_components)
+        m = auto_components(d, n, at.n_classes) if self.n_components == "auto" else min(int(self.n_components), d)
         seed, symmetric = int(at.rng.integers(np.iinfo(np.int32).max)), choice.measure.is_distance
         arguments = (d, m, at.X.dtype, symmetric, self.projection, seed)
         if m == d:
@@ -114,6 +120,16 @@ class Projected(Representation):
 
 
 @dataclass
+class _Held:
+    """Rows of a stream and their projections; the pairs of its triplets, and what projection did to their values."""
+
+    source: Rows
+    rows: Array
+    keys: Array = field(default_factory=lambda: np.empty(0, np.int64))
+    error: Array = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass
 class ProjectedSpace(Space):
     """A projection with its matrices and its journal; `axes` are the measure and locality that it learned by."""
 
@@ -123,6 +139,7 @@ class ProjectedSpace(Space):
     factor: float
     kind: Projected
     axes: tuple[Measure, Locality] | None = None
+    _held: _Held | None = field(default=None, init=False, repr=False)
 
     @property
     def dtype(self) -> Any:
@@ -142,11 +159,10 @@ class ProjectedSpace(Space):
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         tau = np.zeros(len(stream.triplets))
         counts.forget = choice.forget
-        self.state.extend(stream.X)
-        X = self.state.project(stream.X)
-        shift = self._shift(choice, stream, X)
+        held = self._held = self._known(stream.X)
+        shift = self._shift(choice, stream, held)
         shift += 0.0 if stream.shift is None else stream.shift
-        inside = Stream(X, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
+        inside = Stream(held.rows, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
         tally = self._run(choice, inside, counts.seen, how)
         shares = self._fading_shares if choice.forget else self._shares
         last, mean = shares(counts, len(tau), how.averaging or counts.n_means > 0)
@@ -157,6 +173,13 @@ class ProjectedSpace(Space):
         self.axes = (choice.measure, choice.locality)
         self._bound(counts)
         return tally
+
+    def _known(self, X: Rows) -> _Held:
+        """Rows as learning sees them; the same rows are known again over epochs."""
+        if self._held is not None and self._held.source is X:
+            return self._held
+        self.state.extend(X)
+        return _Held(X, self.state.project(X))
 
     def _run(self, choice: Choice, inside: Stream, seen: int, how: Pass) -> Tally:
         """Learn projected rows, on the device if there is one."""
@@ -170,21 +193,21 @@ class ProjectedSpace(Space):
         self.state.inner = away.on_host().matrices
         return tally
 
-    def _shift(self, choice: Choice, stream: Stream, X: Array) -> Array:
+    def _shift(self, choice: Choice, stream: Stream, held: _Held) -> Array:
         """What projection did to each triplet's constraint at the start, taken back: the identity is known exactly.
 
-        sigma ((v+ - v-) on the rows - (v+ - v-) on their projections X), v the value of a pair under the identity; only
+        sigma ((v+ - v-) on the rows - (v+ - v-) on their projections), v the value of a pair under the identity; only
         what was learned is then subject to the error of the projection.
         """
         if self.state.exact:
             return np.zeros(len(stream.triplets))
-        n, t = X.shape[0], stream.triplets
+        n, t = len(held.rows), stream.triplets
         keys, places = np.unique(t[:, :1] * n + t[:, 1:], return_inverse=True)
-        anchors, candidates = np.divmod(keys, n)
-        distances = choice.measure.is_distance
-        error = identity_values(stream.X, anchors, candidates, distances)
-        error -= identity_values(X, anchors, candidates, distances)
-        signed = self.factor**2 * choice.measure.sign * error[places.reshape(-1, 2)]
+        if not np.array_equal(keys, held.keys):
+            pairs, distances = np.divmod(keys, n), choice.measure.is_distance
+            held.error = identity_values(stream.X, *pairs, distances) - identity_values(held.rows, *pairs, distances)
+            held.keys = keys
+        signed = self.factor**2 * choice.measure.sign * held.error[places.reshape(-1, 2)]
         if choice.locality.is_local:
             codes = np.full(signed.shape, FREE) if stream.codes is None else stream.codes[t[:, 1:]]
             signed *= np.where(codes >= 0, 1.0, choice.locality.lam)
@@ -230,9 +253,8 @@ class ProjectedSpace(Space):
             self.state.fold(*self.axes, self.factor, self._rank(counts.n_classes), self.kind.n_power_iter)
 
     def _rank(self, n_classes: int) -> int:
-        automatic = {"auto": n_classes, "fewest": 0}
         rank = self.kind.rank
-        return auto_rank(self.state.d, automatic[rank]) if isinstance(rank, str) else int(rank)
+        return auto_rank(self.state.d, n_classes) if isinstance(rank, str) else int(rank)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -264,6 +286,7 @@ class ProjectedSpace(Space):
     # -- what may happen to it ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
+        self._held = None
         self.state.journal.close()
 
     def drop(self, new_codes: Array) -> None:
@@ -297,10 +320,10 @@ def _average_ends(seen: int, n: int) -> Array:
 
 
 def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
-    """Dimension m: 10 log(triplets) (theory 9), at least 50 and 1.6 per class, at most 400; all d up to twice that."""
-    by_triplets = 10.0 * np.log(n_triplets) if n_triplets > 1 else 100.0
-    m = int(np.clip(np.ceil(max(by_triplets, 1.6 * n_classes)), 50, 400))
-    return d if d <= 2 * m else m
+    """Dimension m: 6 log(triplets) (theory 9) or .8 per class, to a multiple of 16; all d up to three times that."""
+    by_triplets = 6.0 * np.log(n_triplets) if n_triplets > 1 else 64.0
+    m = 16 * int(np.clip(np.rint(max(by_triplets, 0.8 * n_classes) / 16), 3, 16))
+    return d if d <= 3 * m else m
 
 
 def auto_rank(d: int, n_classes: int) -> int:
