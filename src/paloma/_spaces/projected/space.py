@@ -35,7 +35,7 @@ from .state import SCHEMA, projection_of, projection_state
 # More power iterations change nothing but time.
 MAX_POWER_ITER = 100
 # Directions that a metric is recovered in, "auto": at least, per class, at most.
-FEWEST, PER_CLASS, MOST = 128, 2.0, 1024
+FEWEST, PER_CLASS, MOST = 128, 2.5, 1024
 # Directions of rows that are enough to judge by, if there are clearly more.
 JUDGED = 128
 # Classes are read out without matrices if these would have so many times as many rows as the journal.
@@ -320,9 +320,9 @@ def _average_ends(seen: int, n: int) -> Array:
 
 
 def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
-    """Dimension m: 6 log(triplets) (theory 9) or .8 per class, to a multiple of 16; all d up to three times that."""
+    """Dimension m: 6 log(triplets) (theory 9) or 1.2 per class, to a multiple of 16; all d up to three times that."""
     by_triplets = 6.0 * np.log(n_triplets) if n_triplets > 1 else 64.0
-    m = 16 * int(np.clip(np.rint(max(by_triplets, 0.8 * n_classes) / 16), 3, 16))
+    m = 16 * int(np.clip(np.rint(max(by_triplets, 1.2 * n_classes) / 16), 3, 25))
     return d if d <= 3 * m else m
 
 
