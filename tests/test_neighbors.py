@@ -7,7 +7,7 @@ from sklearn.frozen import FrozenEstimator
 import paloma
 from paloma import LODML, LOSL, OASIS, ODML, MetricKNeighborsClassifier
 from paloma._rows import evenly_spaced
-from paloma._search import pruning
+from paloma._search import pruning, voting
 from paloma._search import tiles as _search
 from paloma._search.voting import majority
 from paloma._spaces.dense.metric import DenseMetric
@@ -273,6 +273,14 @@ def test_noisy_labels_ask_for_more_neighbors():
     counts = [MetricKNeighborsClassifier(ODML(random_state=0)).fit(rows, y).n_neighbors_ for y in (clean, noisy)]
     assert counts[0] <= 14
     assert counts[1] == 56
+
+
+@pytest.mark.parametrize(("n", "n_classes", "most"), [(100, 2, 40), (100, 4, 20), (100, 20, 10), (400, 2, 56)])
+def test_no_more_neighbors_than_classes_have_rows(n, n_classes, most):
+    rows, y = np.random.default_rng(0).normal(size=(n, 3)), np.arange(n) % n_classes
+    assert voting.counts_of("soft", y)[-1] == most
+    assert MetricKNeighborsClassifier(ODML(random_state=0)).fit(rows, y).n_neighbors_ <= most
+    assert voting.counts_of("uniform", np.zeros(15, int)) == [3, 5, 7, 10, 14]
 
 
 def test_many_rows_judge_among_some_of_them(monkeypatch):

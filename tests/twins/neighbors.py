@@ -53,27 +53,27 @@ def local_shares(measure, metrics, Q, X, y, k, weights):
 
 
 def best_count(measure, metrics, X, y, weights, counts):
-    """The number of neighbors, of these, by which rows have the largest mean log share of their own label, row by row.
+    """The number of neighbors, of these, by which rows have the smallest mean square of their rival's part, row by row.
 
-    Shares, each with .02 added, are those in the votes for three: the own label and the two largest others. The first
-    number unless it is behind by more than 1.5 standard errors.
+    Parts are those in the votes for two: the own label and the largest other. The first number unless it is behind by
+    more than a standard error; none is larger than what the others have of a label in the mean.
     """
     scores, labels = [], sorted(set(y))
+    counts = [k for k in counts if k <= max((len(y) - 1) / len(labels), counts[0])]
     for k in counts:
-        logs = []
+        parts = []
         for i in range(len(X)):
             others = np.arange(len(X)) != i
             rest = [label for j, label in enumerate(y) if j != i]
             shares = dict.fromkeys(labels, 0.0)
             found = local_shares(measure, metrics, X[i : i + 1], X[others], rest, k, weights)[0]
             shares.update(zip(sorted(set(rest)), found, strict=True))
-            own = shares.pop(y[i]) + 0.02
-            rivals = [share + 0.02 for share in sorted(shares.values())[-2:]]
-            logs.append(np.log(own / (own + sum(rivals))))
-        scores.append(np.array(logs))
+            own, rival = shares.pop(y[i]), max(shares.values())
+            parts.append((rival / (own + rival)) ** 2)
+        scores.append(-np.array(parts))
     best = max(range(len(counts)), key=lambda j: scores[j].mean())
     gains = scores[best] - scores[0]
-    return counts[best] if gains.mean() > 1.5 * np.sqrt(np.mean((gains - gains.mean()) ** 2) / len(X)) else counts[0]
+    return counts[best] if gains.mean() > np.sqrt(np.mean((gains - gains.mean()) ** 2) / len(X)) else counts[0]
 
 
 def mixed_shares(tables, points, codes, truth, k=10, soft=True):

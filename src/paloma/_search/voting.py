@@ -13,10 +13,8 @@ N_RANKS = 7
 # Numbers of neighbors that are compared, from LEAST_SOFT on if the vote is soft.
 COUNTS = (3, 5, 7, 10, 14, 20, 28, 40, 56)
 LEAST_SOFT = 10
-# A class without a vote counts as if it had this share.
-LEAST_SHARE = 0.02
 # Standard errors by which a number must be better than the least one.
-CLEARLY = 1.5
+CLEARLY = 1.0
 
 
 def vote_weights(rule: str, nearness: Array, is_distance: bool, own: Array | None = None) -> Array:
@@ -47,43 +45,46 @@ def rank_weights(k: int) -> Array:
     return 1.0 / (np.arange(k) + max(k / N_RANKS, 1.0))
 
 
-def counts_of(rule: str, n: int) -> list[int]:
-    """Numbers of neighbors that are worth a comparison if there are n, ascending; the least of them in any case."""
+def counts_of(rule: str, codes: Array) -> list[int]:
+    """Numbers of neighbors that are worth a comparison, ascending; codes : classes of the rows that vote.
+
+    No more than classes have rows in the mean, since more could not be of one class; the least of them in any case.
+    """
     least = LEAST_SOFT if rule == "soft" else COUNTS[0]
-    return [k for k in COUNTS if least <= k <= max(n, least)]
+    most = (len(codes) - 1) // max(len(np.unique(codes)), 1)
+    return [k for k in COUNTS if least <= k <= max(most, least)]
 
 
 def best_count(
     rule: str, counts: list[int], nearness: Array, codes: Array, truth: Array, is_distance: bool,
     own: Array | None = None, factors: Array | None = None,
 ) -> int:  # fmt: skip
-    """The number of neighbors by which the true classes do best against their two strongest rivals (theory 23).
+    """The number of neighbors by which the true classes do best against their strongest rivals (theory 23).
 
-    By the mean log of the share in the votes of the three; the least one, unless another is clearly better.
+    By the mean square of the rival's share in the votes of the two; the least one, unless another is clearly better.
 
     nearness, codes : values and class codes of the neighbors of each row, nearest first, as many as the largest count.
     truth : class codes of the rows. own : as in `vote_weights`. factors : of the neighbors' votes.
     """
-    scores = []
+    losses = []
     for k in counts:
         weights = vote_weights(rule, nearness[:, :k], is_distance, own) * (1.0 if factors is None else factors[:, :k])
-        first, second, third = _of_three(codes[:, :k], weights / weights.sum(axis=1, keepdims=True), truth)
-        scores.append(np.log((first + LEAST_SHARE) / (first + second + third + 3.0 * LEAST_SHARE)))
-    best = int(np.argmax([score.mean() for score in scores]))
-    gain = scores[best] - scores[0]
+        true, rival = _of_two(codes[:, :k], weights, truth)
+        losses.append((rival / (true + rival)) ** 2)
+    best = int(np.argmin([loss.mean() for loss in losses]))
+    gain = losses[0] - losses[best]
     return counts[best] if gain.mean() > CLEARLY * gain.std() / np.sqrt(len(truth)) else counts[0]
 
 
-def _of_three(codes: Array, weights: Array, truth: Array) -> tuple[Array, Array, Array]:
-    """The votes for the true class of each row, and for its two strongest rivals."""
+def _of_two(codes: Array, weights: Array, truth: Array) -> tuple[Array, Array]:
+    """The votes for the true class of each row, and for its strongest rival."""
     order = np.argsort(codes, axis=1)
     codes, total = np.take_along_axis(codes, order, 1), np.take_along_axis(weights, order, 1).cumsum(axis=1)
     ends = np.diff(codes, axis=1, append=-1) != 0
     before = np.maximum.accumulate(np.where(ends, total, 0.0), axis=1)
     votes = np.where(ends, total - np.pad(before, ((0, 0), (1, 0)))[:, :-1], 0.0)
     right = codes == truth[:, None]
-    rivals = np.sort(np.where(right, 0.0, votes), axis=1)
-    return (votes * right).sum(axis=1), rivals[:, -1], rivals[:, -2]
+    return (votes * right).sum(axis=1), np.where(right, 0.0, votes).max(axis=1)
 
 
 def majority(codes: Array, weights: Array | None = None) -> Array:

@@ -18,7 +18,7 @@ def judged_count(items: Any, voters: Voters, weights: str, is_distance: bool) ->
 
     items : the rows that vote, ready to be searched. weights : the word of the vote.
     """
-    counts = counts_of(weights, len(voters) - 1)
+    counts = counts_of(weights, voters.numbers)
     if len(counts) == 1:
         return counts[0]
     numbers, factors, start = voters.numbers, voters.weights, items.metric.at_start()

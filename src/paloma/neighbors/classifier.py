@@ -67,11 +67,11 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         to `fit`.
     n_neighbors : int or "auto"
         Number of neighbors that vote. "auto": at most 1,000 of the rows that vote are classified by the others, under
-        the metric before it learned, and of 10, 14, 20, 28, 40 and 56 neighbors the number is taken by which their true
-        classes do best against the two strongest others (the least, if no other is clearly better): noisy labels ask
-        for more neighbors than clean ones, and so do many classes. `n_neighbors_` is what was taken. A tie goes to the
-        class of the nearest of the tied neighbors. May be changed at any time; `neighbor_scores` compares several
-        numbers without learning again.
+        the metric before it learned, and of 10, 14, 20, 28, 40 and 56 neighbors, but no more than a class has rows in
+        the mean, the number is taken by which their true classes do best against the strongest other (the least, if no
+        other is clearly better): noisy labels ask for more neighbors than clean ones. `n_neighbors_` is what was taken.
+        A tie goes to the class of the nearest of the tied neighbors. May be changed at any time; `neighbor_scores`
+        compares several numbers without learning again.
     weights : {"soft", "uniform", "distance"}
         What a neighbor's vote counts. "soft": exp(-d_r^2 / (d_k^2 / 4)), d_k the distance of the last neighbor; for
         similarities d^2 is what a neighbor's lacks to that of the query with itself. "uniform": the same for all
