@@ -15,7 +15,7 @@ from paloma._core.step import Step
 from paloma.feedback import FeedbackSearch, FeedbackState, Statement
 from paloma.feedback._guard import STRENGTHS
 from paloma.feedback._metrics import Metrics
-from paloma.feedback._model import FLOOR, PAGE
+from paloma.feedback._model import FLOOR, LIFT, PAGE
 from paloma.feedback._rows import Rows
 from twins import neighbors as twin
 from twins import stacked
@@ -223,23 +223,22 @@ def test_what_was_not_judged_again_is_not_missed(tmp_path):
         same(search, other)
 
 
-def test_long_pages_end_inside_the_cone(monkeypatch):
-    """So that reading what was learned later solves no eigenproblem; nobody who was silent is touched."""
+def test_what_left_the_cone_is_lifted(monkeypatch):
+    """So that reading what was learned later solves no eigenproblem."""
 
     def smallest():
         search = FeedbackSearch(X, guard=False)
-        search.tell_all(many(1408))
+        search.tell_all(many(LIFT))
         learned = search.state.learned
-        spoke = {said.user for said in search.log[1280:]} - {None}
+        spoke = {said.user for said in search.log} - {None}
         return learned, [np.linalg.eigvalsh(each)[0] for each in (learned.shared, *map(learned.own.get, spoke))]
 
     learned, found = smallest()
     assert min(found) > 0.0
-    assert np.isclose(min(found), FLOOR, atol=1e-5)
+    assert np.isclose(found, FLOOR, atol=1e-5).any()
     monkeypatch.setattr("paloma.feedback._model.FLOOR", -1e6)
     other, raw = smallest()
     assert min(raw) < 0.0
-    assert np.array_equal(learned.own["guest 3"], other.own["guest 3"])
     assert not np.array_equal(learned.shared, other.shared)
 
 

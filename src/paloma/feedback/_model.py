@@ -36,8 +36,8 @@ RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 160, 320, 640, 1280
 PAGE, LONG_PAGE = 32, 128
 # The last statements, so many, are learned anew if others are believed than before, however long the log is.
 RECALL = 4096
-# What has left the cone when a page after the last renewal is full gets eigenvalues of at least this; all start at 1.
-FLOOR = 0.1
+# Every so many statements, what has left the cone gets eigenvalues of at least FLOOR; all start at 1.
+LIFT, FLOOR = 2048, 0.1
 # The largest step of one statement and its margin, in units of the mean squared distance of two rows; after n
 # statements steps are n / (n + WARM) of it.
 STEP, MARGIN, WARM = 1.0, 0.2, 100.0
@@ -322,8 +322,8 @@ class Model:
         lessons = [lesson for lesson in lessons if _name(lesson) not in distrusted]
         root = self._root(lessons) if anew else base.root
         learned = self._taught(None if anew else base.learned, lessons, root, page.n)
-        if learned is not None and page.n > max(RENEWALS):
-            learned = learned.lifted(FLOOR, dict.fromkeys(_names(lessons)))
+        if learned is not None and page.n % LIFT == 0:
+            learned = learned.lifted(FLOOR, dict.fromkeys(_names(self._lessons(page.n - LIFT, page.n))))
         strength = judged.strength(distrusted) if self.guard else 1.0
         self.base = self.live = FeedbackState(page.n, root, self.lam, learned, judged, strength, distrusted)
         self.kept = [*_thinned(self.kept, page.n), self.base]
