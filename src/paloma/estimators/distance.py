@@ -227,7 +227,7 @@ class L2ODML(DistanceLearner):
     {regions}
     n_components : int or "auto"
         Projected dimension m. "auto" is 6 log(number of triplets) or 1.2 per class, whichever is larger, in multiples
-        of 16 from 48 to 400: the error of the inner products falls with the square root of m, and learning costs m^2 per
+        of 16 from 48 to 400: the error of inner products falls with the square root of m, and learning costs m^2 per
         triplet. Data with up to three times as many features is not projected at all: that would save little.
     rank : int or "auto"
         Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 128 or
