@@ -77,7 +77,7 @@ class DenseMetric:
         classes = [code for code in new if code >= 0] if d <= SMALL else []
         with sharing(d, d, d):
             self._matrices.update(zip(classes, self._build_classes(classes), strict=True))
-            if d**3 < LARGE:  # BLAS would not share the work
+            if d**3 < LARGE and self._projected is _project:  # BLAS would not share the work, and following is quick
                 local = [code for code in new if code >= 0 and code not in self._matrices]
                 self._matrices.update(zip(local, in_threads(self._build, local), strict=True))
             for code in new:
