@@ -69,6 +69,55 @@ def test_a_restart_replays_to_the_bit(tmp_path, some):
     second.close()
 
 
+def test_the_published_model_stays_until_the_next_one_and_forgets_what_is_taken_back(tmp_path, some):
+    service = Service(tmp_path / "s", some)
+
+    def found(metric, after=0, user="anna", **options):
+        """Items, and distances but for what one way of computing them rounds otherwise."""
+        asked = {"item": "digit-0003", "k": 30, "user": user, "metric": metric, "after": after, **options}
+        status, told = service.admin.ask("POST", "/api/v1/search", asked)
+        assert status == 200, told
+        return [(each["id"], round(each["score"], 9)) for each in told["results"]]
+
+    def publish(key, **what):
+        status, told = service.admin.ask("POST", "/api/v1/models/publish", {"key": key, **what})
+        return status, told.get("seq")
+
+    seqs = [feedback_round(service, k, k) for k in range(12)]
+    assert found("published", seqs[-1]) == found("start")
+    first = publish("publish-first")[1]
+    early = found("now", first)
+    assert found("published") == early != found("start")
+    assert found("published", user="never spoke") == found("published", user="") == found("now", user="")
+    last = [feedback_round(service, k, k) for k in range(12, 24)][-1]
+    assert found("published", last) == early != found("now")
+    assert found("published", where={"digit": -1.0}) == []
+    assert service.admin.ask("GET", "/api/v1/version")[1]["published"] == first
+    assert service.admin.ask("GET", "/api/v1/statements?limit=1")[1]["statements"][0]["kind"] == "mark"
+    assert publish("publish-never", seq=last + 100)[0] == 422
+    gone = service.admin.ask("POST", "/api/v1/undo", {"key": "undo-0000001", "statement": seqs[2]})[1]["seq"]
+    without = found("published", gone)
+    assert without != early
+    second = publish("publish-second", seq=seqs[5])[1]
+    assert found("published", second) not in (early, without)
+    third = publish("publish-third")[1]
+    assert found("published", third) == found("now")
+    told = found("published")
+    service.close()
+    service = Service(tmp_path / "s")
+    assert found("published") == told
+    service.close()
+
+
+def test_grades_order_what_is_relevant(service):
+    body = {"kind": "mark", "item": "digit-0001", "relevant": ["digit-0011", "digit-0021"]}
+    assert service.say(1, **body, grades=[1.0])[0] == 422
+    status, told = service.say(2, **body, grades=[1.0, 3.0])
+    assert status == 201
+    service.near(after=told["seq"])
+    assert service.engine._served._search.statement(told["seq"]).grades == (1.0, 3.0)
+
+
 def test_a_repeated_key_gives_the_first_answer(service):
     body = {"kind": "mark", "item": "digit-0001", "relevant": ["digit-0011"], "irrelevant": ["digit-0002"]}
     first, again = service.say(1, **body), service.say(1, **body)
@@ -86,6 +135,7 @@ def test_every_change_that_is_repeated_gives_the_first_answer(service):
         ("/items/remove", {"key": "key-gone", "ids": ["digit-0001", "new"]}),
         ("/undo", {"key": "key-undo", "statement": 2}),
         ("/undo", {"key": "key-user", "of_user": ""}),
+        ("/models/publish", {"key": "key-publish"}),
         ("/models/rollback", {"key": "key-back", "seq": 1}),
     ]
     first = [service.admin.ask("POST", f"/api/v1{path}", body) for path, body in changes]

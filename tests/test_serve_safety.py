@@ -49,6 +49,7 @@ FEEDBACK = {"/api/v1/statements", "/api/v1/statements/batch", "/api/v1/undo"}
 ADMIN = {
     "/api/v1/items",
     "/api/v1/items/remove",
+    "/api/v1/models/publish",
     "/api/v1/models/rollback",
     "/api/v1/models/download",
     "/api/v1/metrics",

@@ -220,6 +220,11 @@ def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
         """Remove items."""
         return JSONResponse(await engine.remove(gone), 201)
 
+    @app.post(f"{PREFIX}/models/publish", dependencies=own, status_code=201)
+    async def publish(act: form.Publication) -> JSONResponse:
+        """Let searches with the metric "published" rank by the model of statement `seq`, whatever is said later."""
+        return JSONResponse(await engine.publish(act), 201)
+
     @app.post(f"{PREFIX}/models/rollback", dependencies=own, status_code=201)
     async def rollback(act: form.Rollback) -> JSONResponse:
         """Take back everything that was said after statement `seq`."""

@@ -131,6 +131,13 @@ class Engine:
         """Take back everything after a statement."""
         return await self._tell(New(act.key, "", {"kind": "undo", "after": act.seq}))
 
+    async def publish(self, act: form.Publication) -> dict[str, Any]:
+        """Let searches that ask for the published model have that of a statement."""
+        if act.seq is not None and act.seq > self._journal.last:
+            raise ValueError(f"There is no statement {act.seq} yet; the last one is {self._journal.last}.")
+        body = {} if act.seq is None else {"after": act.seq}
+        return await self._tell(New(act.key, "", {"kind": "publish", **body}))
+
     async def add(self, new: form.Items) -> dict[str, Any]:
         """Acknowledge new items."""
         rows, items = self._served.rows_of(new.items)
@@ -327,7 +334,7 @@ class Engine:
     def about(self) -> dict[str, Any]:
         """Versions and sizes."""
         n, d = len(self._served.items), self._served.items.width
-        return {"paloma": __version__, "items": n, "features": d, "seq": self.seq,
+        return {"paloma": __version__, "items": n, "features": d, "seq": self.seq, "published": self._served.published,
                 "text": f"paloma {__version__}, {n:,} items of {d:,} features"}  # fmt: skip
 
     def counters(self) -> str:

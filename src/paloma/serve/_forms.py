@@ -36,10 +36,13 @@ class Query(Form):
 
 
 class Search(Query):
-    """The k nearest items of a query; `where` keeps items whose payload has these values."""
+    """The k nearest items of a query; `where` keeps items whose payload has these values.
+
+    metric: of whoever asks, as it is now, as it was before the last statement, as it was published; start: no feedback.
+    """
 
     k: Annotated[int, Field(ge=1, le=1000)] = 24
-    metric: Literal["now", "before", "start"] = "now"
+    metric: Literal["now", "before", "published", "start"] = "now"
     where: Payload = {}
 
 
@@ -52,7 +55,7 @@ class Explain(Query):
 
 class Statement(Form):
     """Feedback. mark: results of a query that are right or wrong; compare: nearer and farther; together: items;
-    label: items and their labels."""
+    label: items and their labels. grades: one number for each relevant item of a mark, larger is nearer."""
 
     key: Key
     user: User = ""
@@ -62,6 +65,7 @@ class Statement(Form):
     vector: Vector | None = None
     relevant: Annotated[list[Id], Field(max_length=1000)] = []
     irrelevant: Annotated[list[Id], Field(max_length=1000)] = []
+    grades: Annotated[list[Finite], Field(max_length=1000)] = []
     nearer: Id | None = None
     farther: Id | None = None
     labels: Annotated[
@@ -108,6 +112,13 @@ class Removal(Form):
 
     key: Key
     ids: Ids
+
+
+class Publication(Form):
+    """Publish the model as it is after a statement; by default after everything that was said so far."""
+
+    key: Key
+    seq: Annotated[int, Field(ge=0, le=2**62)] | None = None
 
 
 class Rollback(Form):

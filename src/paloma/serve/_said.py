@@ -27,7 +27,7 @@ def statement(seq: int, body: dict[str, Any], user: str, at: float) -> Statement
             raise ValueError("compare needs nearer and farther.")
         sides = {"relevant": [body["nearer"]], "irrelevant": [body["farther"]]}
     else:
-        sides = {name: body.get(name, []) for name in ("relevant", "irrelevant")}
+        sides = {name: body.get(name, []) for name in ("relevant", "irrelevant", "grades")}
     return Statement.from_dict({**own, "query": query, **sides})
 
 
@@ -40,6 +40,8 @@ def mentioned(body: dict[str, Any]) -> list[str]:
 def in_words(body: dict[str, Any]) -> str:
     """An entry as people read it."""
     kind = body["kind"]
+    if kind == "publish":
+        return "published the model"
     if kind == "undo":
         what = {"statement": "a statement", "of_user": "everything of {}", "after": "everything after {}"}
         said = [text.format(body[name] or "everyone") for name, text in what.items() if name in body]

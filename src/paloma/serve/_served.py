@@ -6,6 +6,7 @@ which is quick, and then the search follows what was noted, from the state of a 
 
 import threading
 from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +26,7 @@ from ._items import rows_to_bytes
 from ._journal import Entry
 
 MAX_ITEMS = 2_000_000
+_MATRICES = 8  # metrics of earlier moments that are kept
 _POINTS = 200  # of the curve of quality
 _NEW = 1000  # items at most that came after the table was written and are ranked beside its candidates
 _QUESTIONS = (30, 1000)  # suggested ones, the best of which is asked that is about an item that is not gone
@@ -51,7 +53,9 @@ class Served:
         self._noted = 0
         self._lost: list[int] = []
         self._lock = threading.RLock()
-        self._before: tuple[Any, Array] | None = None
+        self.published = 0  # the model of this entry is
+        self._matrices: dict[Any, Array] = {}
+        self._past = threading.Lock()  # what was is not read while it changes
 
     # -- entries -------------------------------------------------------------------------------------------------------
 
@@ -72,6 +76,8 @@ class Served:
                         self._undone.add(seq)
                         if self._pending.pop(seq, None) is None:
                             self._lost.append(seq)
+                elif body["kind"] == "publish":
+                    self.published = body.get("after", entry.seq)
                 else:
                     self._pending[entry.seq] = _said.statement(entry.seq, body, entry.user, entry.at)
                     self._users.add(entry.user)
@@ -92,12 +98,16 @@ class Served:
         heard = len(log) - (state.n if state else 0)
         if search is not None and fresh:
             search.resume(log, state)
-            self._heard, self._digest = array("q", (int(said.id) for said in log)), (sha256(), 0)
+            with self._past:
+                self._heard, self._digest = array("q", (int(said.id) for said in log)), (sha256(), 0)
+                self._matrices.clear()
         elif search is not None:
             if lost:
                 heard = len(self._heard)
-                search.undo(lost)
-                self._heard, self._digest = array("q", map(int, search.said)), (sha256(), 0)
+                with self._past:
+                    search.undo(lost)
+                    self._heard, self._digest = array("q", map(int, search.said)), (sha256(), 0)
+                    self._matrices.clear()
             told = search.tell_all(new, prepare=False)
             self._heard.extend(map(int, told))
             heard += len(told)
@@ -203,11 +213,11 @@ class Served:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def search(self, query: dict[str, Any], k: int, user: str, metric: str, where: dict[str, Any]) -> dict[str, Any]:
-        """The k nearest items under the metric of a user: as it is now, before its last statement, or at the start."""
+        """The k nearest items under a metric of a user (see `form.Search`)."""
         written = self.table.written if self.table is not None and metric != "start" else None
         seq, search = self.seq, self._searching()  # after the table: the search knows all of its items
         asked = self._asked(query)
-        matrix = self._matrix_before(search, user) if metric == "before" else None
+        matrix = self._earlier(search, user, metric) if metric in ("before", "published") else None
         own = set(query.get("items", []))
 
         def fits(id: str) -> bool:
@@ -260,14 +270,20 @@ class Served:
         found: list[float] = np.mean([self.items.row(id) for id in ids], axis=0).tolist()
         return found
 
-    def _matrix_before(self, search: FeedbackSearch, user: str) -> Array:
-        """The metric of a user without its last statement and everything after it."""
-        n = search.n_before(user or None)
-        key = (search, user, n, self.seq)
-        known = self._before
-        if known is None or known[0] != key:
-            known = self._before = key, search.metric_matrix(user or None, after=n)
-        return known[1]
+    def _earlier(self, search: FeedbackSearch, user: str, metric: str) -> Array:
+        """The metric of a user as it was before his last statement and everything after it, or as it is published.
+
+        What was taken back since is taken back from both.
+        """
+        who = user if user and user in self._users else None
+        with self._past:
+            n = search.n_before(who) if metric == "before" else bisect_right(self._heard, self.published)
+            key = search, who, n
+            if key not in self._matrices:
+                while len(self._matrices) >= _MATRICES:
+                    del self._matrices[next(iter(self._matrices))]
+                self._matrices[key] = search.metric_matrix(who, after=min(n, len(search.said)))
+            return self._matrices[key]
 
     def explain(self, query: dict[str, Any], other: str, user: str, most: int) -> dict[str, Any]:
         """Shares of features in the squared distance of a query and an item."""

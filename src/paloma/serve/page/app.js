@@ -122,7 +122,7 @@ async function aside() {
     const line = document.createElement("li");
     line.classList.toggle("undone", entry.undone);
     line.textContent = `${new Date(entry.at * 1000).toLocaleTimeString()} ${entry.user || "everyone"}: ${entry.text}`;
-    if (!entry.undone && entry.kind !== "undo") {
+    if (!entry.undone && !["undo", "publish"].includes(entry.kind)) {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = "take back";
