@@ -20,8 +20,9 @@ STYLES = {
     "ODML": {"color": "#D55E00", "linestyle": "--"},
     "OASIS": {"color": "#D55E00", "linestyle": "--"},
 }
-# What curves are called.
-NAMES = {local: f"{local} (local)" for local, _ in LOCAL_GLOBAL} | {name: f"{name} (global)" for _, name in LOCAL_GLOBAL}
+# What curves are called: the first of a pair is local, the second global.
+KINDS = ("local", "global")
+NAMES = {name: f"{name} ({kind})" for pair in LOCAL_GLOBAL for name, kind in zip(pair, KINDS, strict=True)}
 INK, PALE = "#333333", "#999999"
 N_POINTS, FIRST = 13, 300
 N_PASSES, N_QUERIES = 4, 5000
