@@ -14,7 +14,7 @@ import pytest
 import paloma
 from helpers.cli import NAMES, X, Y, run
 from paloma.cli import _reference, _report
-from paloma.cli._columns import Batch
+from paloma.cli._batches import Batch
 from paloma.cli._writers import write
 from same import assert_same
 

@@ -10,8 +10,10 @@ import pytest
 import scipy.sparse as sp
 
 from paloma.cli import _csv_rows
-from paloma.cli._columns import Batch, LabelType, Wanted, plan
+from paloma.cli._batches import Batch
+from paloma.cli._columns import Wanted, plan
 from paloma.cli._formats import batches, read_all, read_triplets
+from paloma.cli._labels import LabelType
 from paloma.cli._tail import Interrupt, follow
 from paloma.cli._writers import write
 

@@ -22,10 +22,11 @@ def small():
 
 
 def test_splits_are_standardized_on_the_training_rows(small):
-    assert small.train.shape == small.test.shape == (350, 16)
-    np.testing.assert_allclose(small.train.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(small.train.std(axis=0), 1)
-    assert abs(small.test.mean(axis=0)).max() > 1e-3
+    train, test = small.parts.train, small.parts.test
+    assert train.shape == test.shape == (350, 16)
+    np.testing.assert_allclose(train.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(train.std(axis=0), 1)
+    assert abs(test.mean(axis=0)).max() > 1e-3
     assert small.triplets.max() < 350
 
 
@@ -33,7 +34,7 @@ def test_similarities_get_unit_rows_and_distances_the_rows_themselves(small):
     rows, queries = small.rows_for("LOSL")
     assert rows.shape == queries.shape == (350, 17)
     np.testing.assert_allclose(np.linalg.norm(queries, axis=1), 1)
-    assert small.rows_for("LODML")[0] is small.train
+    np.testing.assert_array_equal(small.rows_for("LODML")[0], small.parts.train)
 
 
 def test_same_seed_same_figures():

@@ -54,7 +54,7 @@ from sklearn.preprocessing import StandardScaler
 import paloma
 from helpers.cli import NAMES, X, Y, run
 from paloma._progress import narrated
-from paloma.cli._columns import Batch
+from paloma.cli._batches import Batch
 from paloma.cli._writers import write
 from paloma.neighbors._voters import in_random_order
 from paloma.workflow import train, update

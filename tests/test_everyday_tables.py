@@ -12,7 +12,8 @@ import pytest
 
 import paloma
 from helpers.cli import NAMES, X, Y, run
-from paloma.cli._columns import Batch, Wanted
+from paloma.cli._batches import Batch
+from paloma.cli._columns import Wanted
 from paloma.cli._csv_rows import csv_batches
 from paloma.cli._writers import write
 from same import assert_same
@@ -192,10 +193,10 @@ def test_reading_a_long_table_says_how_far_it_is(files, monkeypatch):
 
 
 def test_the_first_line_comes_before_anything_slow():
-    """What `fit` and `update` need for their first line imports neither scikit-learn nor numba."""
+    """What `fit` and `update` need for their first line imports no library of numbers."""
     code = (
         "import sys; import paloma.cli; from paloma.cli._report import Learning, reading; "
-        "Learning().say(reading('-')); print({'sklearn', 'numba'} & set(sys.modules))"
+        "Learning().say(reading('-')); print({'numpy', 'scipy', 'sklearn', 'numba'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "reading standard input\n"

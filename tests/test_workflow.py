@@ -138,3 +138,14 @@ def test_update_of_an_index_uses_its_preprocessing():
     update(index, [(X[160:], Y[160:])])
     update(expected, [(X[160:], Y[160:])])
     assert_same(index.metric[-1], expected[-1].metric_)
+
+
+def test_a_pipeline_of_ones_own_keeps_its_steps_and_their_names():
+    rows = StandardScaler().fit_transform(X)
+    own = Pipeline([("standard", StandardScaler()), ("nothing", "passthrough"), ("metric", paloma.ODML())]).fit(X, Y)
+    kept = keep_rows(own, X, Y, n_neighbors=3)
+    assert list(kept.named_steps) == ["standard", "nothing", "metrickneighborsclassifier"]
+    expected = paloma.MetricKNeighborsClassifier(own[-1], n_neighbors=3).fit(rows, Y)
+    np.testing.assert_array_equal(kept.predict(X), expected.predict(rows))
+    np.testing.assert_array_equal(search(kept, X[:5]).ids, expected.kneighbors(rows[:5])[1])
+    assert list(build_index(kept, X, Y).metric.named_steps) == ["standard", "nothing", "odml"]

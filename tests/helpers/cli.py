@@ -4,7 +4,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from paloma.cli import app
-from paloma.cli._columns import Batch
+from paloma.cli._batches import Batch
 from paloma.cli._writers import write
 
 rng = np.random.default_rng(0)

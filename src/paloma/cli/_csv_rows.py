@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, is_number, joined, plan, settled, tolerant
+from ._batches import Batch, bad_cell, cleaned, is_absent, is_number, joined, tolerant
+from ._columns import Plan, Wanted, plan
 
 # The fast parser truncates labels to this length; blocks with longer ones are read cell by cell.
 _WIDTH = 64
@@ -70,7 +71,7 @@ def _parse(lines: list[str], row: int, *, columns: Plan, delimiter: str, where: 
         if words is not None and (words == "").any() and (wanted.missing != "drop" or words is ids):
             remedy = "fit, update and index accept --missing drop" if words is y else "every row needs an id"
             raise bad_cell(where, row + int(np.argmax(words == "")), columns.names[position or 0], None, remedy)
-    return settled(X, y, ids, columns.feature_names, row, where, wanted)
+    return cleaned(X, y, ids, columns.feature_names, row, where, wanted)
 
 
 def _fast(lines: list[str], columns: Plan, delimiter: str) -> Parsed:

@@ -14,11 +14,13 @@ import typer
 from .._optional import optional
 from .._progress import Pace
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, check_column, joined, plan, refuse_drop, settled
+from ._batches import Batch, bad_cell, cleaned, joined
+from ._columns import Plan, Wanted, check_column, plan, refuse_drop
 from ._csv_rows import csv_batches
 from ._json_rows import jsonl_batches
+from ._labels import read_labels
 from ._report import size_of, visible
-from ._tail import Interrupt, follow, lines_of
+from ._tail import Interrupt, follow, lines_of, suffix_of
 
 SIZE = 8192
 # Seconds before the first line about reading, and between further ones; rows from which on `update` is the better way.
@@ -48,7 +50,7 @@ def batches(
     if source == "-":
         return _standard_input(wanted, size, patience, interrupt or Interrupt())
     path = Path(source)
-    suffix = Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
+    suffix, packed = suffix_of(path), path.suffix.lower() == ".gz"
     if not path.exists() and not suffix:
         return _data_set(source, wanted, size)
     if path.is_dir():
@@ -57,9 +59,9 @@ def batches(
         raise FileNotFoundError(f"File {source} does not exist.")
     if suffix in _TEXT:
         return _TEXT[suffix](lines_of(path, size, advance), wanted, source)
-    if path.suffix.lower() != ".gz" and suffix in ARROW:
+    if not packed and suffix in ARROW:
         return _arrow(path, wanted, size)
-    if path.suffix.lower() == ".gz" or suffix not in (".npz", ".npy", *SVM):
+    if packed or suffix not in (".npz", ".npy", *SVM):
         raise ValueError(f"{source}: unknown file format. Known formats: {KNOWN}; - reads standard input.")
     read: Callable[..., tuple[Any, Any, Any]] = _arrays if suffix in (".npz", ".npy") else _svmlight
     X, y, ids = read(path, wanted)
@@ -158,7 +160,7 @@ def _slices(
             continue
         rows = rows.astype(np.result_type(rows.dtype, np.float32), copy=False)
         columns = names or [str(k) for k in range(X.shape[1])]
-        yield settled(rows, labels, keys, columns, a + 1, where, wanted, named=names is not None)
+        yield cleaned(rows, labels, keys, columns, a + 1, where, wanted, named=names is not None)
 
 
 def _dense(rows: Any, where: str) -> Array:
@@ -215,13 +217,6 @@ def arguments(batch: Batch, triplets: Path | None) -> dict[str, Any]:
     return {**batch.arguments, "triplets": read_triplets(triplets)}
 
 
-def read_labels(path: Path) -> Array:
-    """One label per row: a .npy array, or a text file with one label per line."""
-    if path.suffix.lower() == ".npy":
-        return np.load(path, allow_pickle=False).ravel()
-    return np.array(path.read_text(encoding="utf-8-sig").removesuffix("\n").split("\n"))
-
-
 def _arrow(path: Path, wanted: Wanted, size: int) -> Iterator[Batch]:
     """Batches of a Parquet or Feather file."""
     if path.suffix.lower() == ".parquet":
@@ -244,7 +239,7 @@ def _arrow(path: Path, wanted: Wanted, size: int) -> Iterator[Batch]:
             else _column(part.column(columns.names[k]), columns.names[k], row, str(path), wanted, False)
             for k in (columns.label, columns.ids)
         )
-        yield settled(X, y, ids, names, row, str(path), wanted, named)
+        yield cleaned(X, y, ids, names, row, str(path), wanted, named)
         row += len(part)
 
 

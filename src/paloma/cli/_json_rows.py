@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from .._typing import Array
-from ._columns import Batch, Plan, Wanted, bad_cell, is_absent, joined, plan, refuse_drop, settled, tolerant
+from ._batches import Batch, bad_cell, cleaned, is_absent, joined, tolerant
+from ._columns import Plan, Wanted, plan, refuse_drop
 
 _POINTS = ("anchor", "positive", "negative")
 
@@ -68,7 +69,7 @@ def _rows(items: list[dict[str, Any]], columns: Plan, wanted: Wanted, row: int, 
     X = _numbers([[item.get(name) for name in names] for item in items], names, row, where, wanted)
     label, ids = (None if k is None else columns.names[k] for k in (columns.label, columns.ids))
     labels = _labels(items, label, row, where)
-    return settled(X, labels, _labels(items, ids, row, where), names, row, where, wanted)
+    return cleaned(X, labels, _labels(items, ids, row, where), names, row, where, wanted)
 
 
 def _lists(items: list[dict[str, Any]], wanted: Wanted, row: int, where: str) -> Batch:
@@ -81,7 +82,7 @@ def _lists(items: list[dict[str, Any]], wanted: Wanted, row: int, where: str) ->
     label = wanted.label if wanted.needed or (wanted.read and wanted.label in items[0]) else None
     X, labels = _numbers(rows, names, row, where, wanted), _labels(items, label, row, where)
     keys = _labels(items, wanted.ids or None, row, where)
-    return settled(X, labels, keys, names, row, where, wanted, named=False)
+    return cleaned(X, labels, keys, names, row, where, wanted, named=False)
 
 
 def _numbers(rows: list[list[Any]], names: list[str], row: int, where: str, wanted: Wanted) -> Array:

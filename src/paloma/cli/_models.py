@@ -14,8 +14,11 @@ from ..estimators import learner_of, parted
 from ..neighbors import MetricIndex
 from ..preprocessing import FillMissing
 from ..workflow import PREPROCESSING, keep_rows
-from ._columns import LABEL, Batch, LabelType, Wanted, names_in
+from ._batches import Batch
+from ._columns import Wanted, names_in
 from ._formats import read_all
+from ._labels import LabelType
+from ._options import LABEL
 
 _ID = re.compile(r"(^|[_ .-])(id|ids|index|key|number|no|uuid)$|^$|^unnamed|^(row|rowid|row_?n.*)$")
 # As JSON and shells write them.

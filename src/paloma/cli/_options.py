@@ -5,6 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+# The label column, unless another name is given.
+LABEL = "label"
+
 
 def output_file(text: str) -> Any:
     """The option --output: a file in an existing folder, which is checked before any work is done."""

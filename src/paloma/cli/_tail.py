@@ -45,7 +45,12 @@ class Interrupt:
         return 128 + self.signal if self.signal else 0
 
 
-def lines_of(path: Path, size: int, advance: Callable[[int], None]) -> Iterator[list[str]]:
+def suffix_of(path: Path) -> str:
+    """The suffix of a file name in lower case; of a compressed file, that before .gz."""
+    return Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def lines_of(path: Path, size: int, advance: Callable[[int], None] = lambda n_bytes: None) -> Iterator[list[str]]:
     """Blocks of `size` lines of a text file, which may be compressed by gzip; `advance` counts the bytes read."""
     with path.open("rb") as raw:
         whole: Any = gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw

@@ -9,14 +9,15 @@ from typing import Any
 from .._optional import optional
 from ._columns import check_column
 from ._json_rows import json_object
-from ._tail import lines_of
+from ._options import LABEL
+from ._tail import lines_of, suffix_of
 
 _LINES = 8192
 
 
 def read_texts(path: Path, text: str, label: str | None) -> tuple[list[str], list[Any] | None]:
     """The column of texts, and that of labels if there is one; `label` None: "label" if the table has it."""
-    suffix = Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
+    suffix = suffix_of(path)
     if suffix not in _ROWS:
         raise ValueError(f"{path}: texts are read from .csv, .tsv, .jsonl (each also with .gz), .parquet or .feather.")
     if not path.is_file():
@@ -26,7 +27,7 @@ def read_texts(path: Path, text: str, label: str | None) -> tuple[list[str], lis
         if not names:
             names = list(row)
             check_column(text, names, str(path), "--text")
-            label = label or ("label" if "label" in names else None)
+            label = label or (LABEL if LABEL in names else None)
             if label is not None:
                 check_column(label, names, str(path), "--label")
         if row.get(text) is None:
@@ -41,7 +42,7 @@ def read_texts(path: Path, text: str, label: str | None) -> tuple[list[str], lis
 
 
 def _lines(path: Path) -> Iterator[str]:
-    return chain.from_iterable(lines_of(path, _LINES, lambda n_bytes: None))
+    return chain.from_iterable(lines_of(path, _LINES))
 
 
 def _csv(path: Path) -> Iterator[dict[str, Any]]:

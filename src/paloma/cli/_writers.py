@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from .._optional import optional
 from .._typing import Array
-from ._columns import Batch
+from ._batches import Batch
 from ._formats import SVM
 
 

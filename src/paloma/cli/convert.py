@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ._columns import LABEL
-from ._options import Drop, Label, Labels
+from ._options import LABEL, Drop, Label, Labels
 
 
 def convert(
@@ -29,8 +28,10 @@ def convert(
     Example:
       paloma convert letters letters.csv
     """
-    from ._columns import Batch, LabelType, Wanted, names_in
+    from ._batches import Batch
+    from ._columns import Wanted, names_in
     from ._formats import read_all
+    from ._labels import LabelType
     from ._writers import write
 
     if _is_model(source):

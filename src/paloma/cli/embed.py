@@ -60,7 +60,9 @@ def _embed_texts(source: Path, output: Path, encoder: str | None, text: str, lab
 
     from .._progress import progress
     from ..datasets import TEXTS, pretrained
-    from ._columns import Batch, LabelType
+    from ._batches import Batch
+    from ._labels import LabelType
+    from ._options import LABEL
     from ._texts import read_texts
     from ._writers import write
 
@@ -76,4 +78,4 @@ def _embed_texts(source: Path, output: Path, encoder: str | None, text: str, lab
             advance(len(parts[-1]))
     batch = Batch(np.concatenate(parts), None if labels is None else np.array(labels))
     batch.y = LabelType().of(batch, str(source))
-    write(batch, output, label or "label")
+    write(batch, output, label or LABEL)

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from . import _options as opt
-from ._columns import LABEL
 from ._report import Learning, print_json, reading
 
 
@@ -17,7 +16,7 @@ def fit(
         str, typer.Option("--learner", "-l", help="Learner to use: LODML, ODML, LOSL, OASIS, L2ODML, ...")
     ] = "LODML",
     setting: opt.Setting = None,
-    label: opt.Label = LABEL,
+    label: opt.Label = opt.LABEL,
     labels: opt.Labels = None,
     label_type: opt.LabelKind = "auto",
     drop: opt.Drop = "",
@@ -66,8 +65,9 @@ def fit(
     from .._progress import reporting
     from ..estimators import learner_of
     from ..workflow import train
-    from ._columns import LabelType, Wanted, names_in
+    from ._columns import Wanted, names_in
     from ._formats import arguments, read_all
+    from ._labels import LabelType
     from ._models import columns, preprocessing, taken, tolerating
     from ._models import learner as create
 
@@ -135,7 +135,7 @@ def _on_cluster(
 
 def _sources(data: str, label: str, labels: Path | None) -> tuple[Path, Any]:
     """Rows that workers can read, and their labels."""
-    from ._formats import read_labels
+    from ._labels import read_labels
 
     path = Path(data)
     if not path.exists():

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ._columns import Batch
 from ._options import Data, Items, Json, ModelOrIndex, Neighbors
 
 _NUMBER = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
@@ -75,7 +74,7 @@ def search(
     print_table(title, ["query", "rank", "id" if is_index else "row", "label", measure], body)
 
 
-def one_row(text: str) -> Batch | None:
+def one_row(text: str) -> Any:
     """Parse a single row of comma-separated numbers; None if the text is something else.
 
     Examples
@@ -87,12 +86,14 @@ def one_row(text: str) -> Batch | None:
     """
     import numpy as np
 
+    from ._batches import Batch
+
     if not re.fullmatch(f"{_NUMBER}(,{_NUMBER})*", text) or Path(text).exists():
         return None
     return Batch(np.array([[float(cell) for cell in text.split(",")]]))
 
 
-def _found(model: Any, source: Iterator[Batch | None], k: int | None) -> Iterator[dict[str, Any]]:
+def _found(model: Any, source: Iterator[Any], k: int | None) -> Iterator[dict[str, Any]]:
     """Neighbors of each query, as plain values."""
     from ..workflow import search as run
 

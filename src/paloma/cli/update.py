@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from . import _options as opt
-from ._columns import LabelType, Wanted
 from ._report import Learning, print_json, reading, size_of
 
 
@@ -89,9 +88,7 @@ def update(
     raise typer.Exit(interrupt.exit_code)
 
 
-def _read(
-    names: dict[str, Any], source: Any, wanted: Wanted, kind: LabelType, learning: Any, data: str
-) -> Iterator[Any]:
+def _read(names: dict[str, Any], source: Any, wanted: Any, kind: Any, learning: Learning, data: str) -> Iterator[Any]:
     """Batches for `paloma.workflow.update`; counts the rows, and notes the names of their columns."""
     from ._models import columns
 

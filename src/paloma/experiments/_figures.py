@@ -1,18 +1,16 @@
 """Table 2 as a picture and Figures 4 to 7, as SVG, from whatever the journal holds."""
 
 import io
-from collections.abc import Callable
-from functools import partial
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
 
 from .._optional import optional
-from ._curve import INK, KINDS, STYLES, tidy
+from ._curve import INK, NAMES, PANELS, STYLES, tidy
 from ._plan import FIG5_AXES
 from ._tables import Results, accuracies
-from .paper import COPIED, OURS, SETS, TABLE2
+from .paper import COPIED, FULL_PROJECTED, OURS, SETS, TABLE2
 
 PARTS = {
     "mining": "#999999",
@@ -21,7 +19,6 @@ PARTS = {
     "recovery": "#E69F00",
     "search": "#009E73",
 }
-PAIRS = (("LODML", "L2ODML"), ("LOSL", "L2OSL"))
 DOTS = {"Euclid": ("#999999", "s"), "ODML": ("#56B4E9", "o"), "LODML": ("#0072B2", "o"),
         "OASIS": ("#E69F00", "D"), "LOSL": ("#D55E00", "D")}  # fmt: skip
 LINES = {"LODML": "#0072B2", "LOSL": "#D55E00"}
@@ -29,26 +26,17 @@ LINES = {"LODML": "#0072B2", "LOSL": "#D55E00"}
 
 def figures(results: Results) -> dict[str, tuple[str, str]]:
     """Name of each figure with data, its caption, and its SVG."""
-    made: dict[str, tuple[str, str]] = {}
-    _add(made, "table2", "Table 2: ours, filled, and the paper's figures, hollow.", partial(fig_table2, results))
-    for measure, names in (("distances", ("LODML", "ODML")), ("similarities", ("LOSL", "OASIS"))):
+    drawn = [("table2", "Table 2: ours, filled, and the paper's figures, hollow.", fig_table2(results))]
+    for title, names in PANELS:
+        measure = title.lower()
         caption = f"Figure 4, {measure}: accuracy and progressive loss against triplets seen, local against global."
-        _add(made, f"fig4-{measure}", caption, partial(fig4, results, names))
-    _add(
-        made,
-        "fig5",
-        "Figure 5: accuracy against lam (C fixed) and kappa (C′ fixed).",
-        partial(fig5, results),
-    )
-    _add(made, "fig6", "Figure 6: accuracy of the full metric and by dual random projection.", partial(fig6, results))
-    _add(made, "fig7", "Figure 7: seconds, by part of the work.", partial(fig7, results))
-    return made
-
-
-def _add(made: dict[str, tuple[str, str]], name: str, caption: str, draw: Callable[[], Any]) -> None:
-    figure = draw()
-    if figure is not None:
-        made[name] = (caption, _svg(figure))
+        drawn.append((f"fig4-{measure}", caption, fig4(results, names)))
+    drawn += [
+        ("fig5", "Figure 5: accuracy against lam (C fixed) and kappa (C′ fixed).", fig5(results)),
+        ("fig6", "Figure 6: accuracy of the full metric and by dual random projection.", fig6(results)),
+        ("fig7", "Figure 7: seconds, by part of the work.", fig7(results)),
+    ]
+    return {name: (caption, _svg(figure)) for name, caption, figure in drawn if figure is not None}
 
 
 def _svg(figure: Any) -> str:
@@ -99,7 +87,7 @@ def fig4(results: Results, names: tuple[str, str]) -> Any:
     for column, (data, both) in enumerate(found.items()):
         for name, runs in zip(names, both, strict=True):
             for run in runs:
-                axes[0][column].plot(run["seen"], 100 * np.array(run["accuracy"]), label=_kind(name), **_line(name))
+                axes[0][column].plot(run["seen"], 100 * np.array(run["accuracy"]), label=NAMES[name], **_line(name))
                 axes[1][column].plot(run["seen"], run["loss"], **_line(name))
         axes[0][column].set_title(data.title, loc="left", fontsize=10, color=INK)
         axes[1][column].set_xlabel("triplets seen", color=INK)
@@ -125,7 +113,7 @@ def fig5(results: Results) -> Any:
             if runs:
                 mean = 100 * np.mean([run["accuracy"] for run in runs], axis=0)
                 ax.plot(runs[0]["values"], mean, color=color, marker="o", markersize=4, linewidth=2, label=method)
-        ax.set_title(f"{data.title} {percent}%", loc="left", fontsize=10, color=INK)
+        ax.set_title(data.title_at(percent), loc="left", fontsize=10, color=INK)
         ax.set_xlabel("lam (C fixed)" if axis == "lam" else "kappa (C′ fixed)", color=INK)
         _tidy(ax)
     axes[0][0].set_ylabel("3-NN accuracy, %", color=INK)
@@ -139,7 +127,7 @@ def fig6(results: Results) -> Any:
     if not found:
         return None
     figure, axes = _axes(1, 2, 1.6 + 0.4 * len(found), 5.0)
-    for ax, pair in zip(axes[0], PAIRS, strict=True):
+    for ax, pair in zip(axes[0], FULL_PROJECTED, strict=True):
         for name, color, marker in zip(pair, ("#0072B2", "#E69F00"), ("o", "D"), strict=True):
             values = [100 * np.mean(accuracies(runs[name])) if runs[name] else np.nan for runs in found.values()]
             ax.plot(
@@ -158,7 +146,7 @@ def fig7(results: Results) -> Any:
     if not found:
         return None
     figure, axes = _axes(1, 2, 1.6 + 0.7 * len(found), 6.0)
-    for ax, pair in zip(axes[0], PAIRS, strict=True):
+    for ax, pair in zip(axes[0], FULL_PROJECTED, strict=True):
         bars = [(title, name, runs[name]) for title, runs in found.items() for name in pair]
         for k, (_, _, runs) in enumerate(bars):
             left = 0.0
@@ -178,13 +166,9 @@ def fig7(results: Results) -> Any:
 
 def _projected(results: Results) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Runs of Figures 6 and 7 by title and learner."""
-    names = [name for pair in PAIRS for name in pair]
+    names = tuple(chain(*FULL_PROJECTED))
     found = {d.title: {name: results.of("fig6", set=d.name, method=name) for name in names} for d in SETS.values()}
     return {title: runs for title, runs in found.items() if any(runs.values())}
-
-
-def _kind(name: str) -> str:
-    return f"{name} ({KINDS[name]})"
 
 
 def _line(name: str) -> dict[str, Any]:

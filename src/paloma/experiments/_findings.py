@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ._tables import Results, accuracies, asked_for, comparisons
-from .paper import LOCAL_GLOBAL, OURS, PAPER, SETS, DataSet
+from .paper import FULL_PROJECTED, LOCAL_GLOBAL, OURS, PAPER, SETS
 
 NAMES = {OURS: "our preprocessing", PAPER: "rows as in the paper"}
 
@@ -33,7 +33,7 @@ def _local(results: Results, rows: str, local: str, shared: str) -> str:
     found = list(comparisons(results, rows, local, shared))
     if not found:
         return ""
-    behind = [f"{_name(d, p)} ({100 * t.difference:+.2f} points)" for d, p, t in found if t.difference < 0]
+    behind = [f"{d.title_at(p)} ({100 * t.difference:+.2f} points)" for d, p, t in found if t.difference < 0]
     sure = [test for _, _, test in found if test.p < 0.05]
     better, worse = sum(test.difference > 0 for test in sure), sum(test.difference < 0 for test in sure)
     counts = (
@@ -52,7 +52,7 @@ def _euclid(results: Results) -> str:
                 gain = 100 * float(np.mean(values) - np.mean(plain))
                 above += gain > 0
                 if gain <= 0:
-                    below.append(f"{learner} on {_name(data, percent)} ({gain:+.2f} points)")
+                    below.append(f"{learner} on {data.title_at(percent)} ({gain:+.2f} points)")
     if not above + len(below):
         return ""
     counts = f"{above} of {above + len(below)} cells"
@@ -62,7 +62,7 @@ def _euclid(results: Results) -> str:
 def _projection(results: Results) -> str:
     """Dual random projection: what it costs in accuracy and saves in time."""
     parts = []
-    for full, fast in (("LODML", "L2ODML"), ("LOSL", "L2OSL")):
+    for full, fast in FULL_PROJECTED:
         for data in SETS.values():
             slow, quick = (results.of("fig6", set=data.name, method=name) for name in (full, fast))
             if slow and quick:
@@ -82,10 +82,6 @@ def _speed(results: Results) -> str:
         return ""
     ratio = float(np.median([run["lmnn_seconds"] / run["seconds"] for run in runs]))
     return f"LODML reaches LMNN's final accuracy on Letters in 1/{ratio:.0f} of LMNN's time."
-
-
-def _name(data: DataSet, percent: int) -> str:
-    return f"{data.title} {percent}%" if percent else data.title
 
 
 def _but(exceptions: list[str]) -> str:

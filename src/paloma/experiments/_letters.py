@@ -6,15 +6,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler
 
 from .._progress import Advance
 from .._typing import Array
 from ..datasets import load_letters
 from ..estimators import LODML, LOSL, OASIS, ODML
+from ..evaluate import Recipe, random_split
+from ..evaluate._rows import Parts
 from ..neighbors import MetricKNeighborsClassifier, euclidean_accuracy
-from ..preprocessing import UnitRows
 from ..triplets import targets_impostors
 
 EUCLID = "Euclid"
@@ -26,20 +25,15 @@ FRACTIONS = (0.3, 0.7)
 
 @dataclass
 class Split:
-    """Training and test rows, standardized on the training rows, and the triplets that every learner gets."""
+    """Rows standardized on the training part, the labels of the test rows, and the triplets that every learner gets."""
 
-    train: Array
-    train_labels: Array
-    test: Array
-    test_labels: Array
+    parts: Parts
+    answers: Array
     triplets: Array
 
     def rows_for(self, name: str) -> tuple[Array, Array]:
         """Training and test rows as this learner takes them: a similarity needs rows on the unit sphere."""
-        if name not in SIMILARITIES:
-            return self.train, self.test
-        scaler = UnitRows().fit(self.train)
-        return scaler.transform(self.train), scaler.transform(self.test)
+        return self.parts.rows(0.0, name in SIMILARITIES)
 
 
 @dataclass
@@ -63,11 +57,9 @@ def some_rows(n_rows: int | None, seed: int) -> tuple[Array, Array]:
 
 def split(X: Array, y: Array, fraction: float, seed: int) -> Split:
     """A random split; the seed also orders the triplets."""
-    train, test, train_labels, test_labels = train_test_split(X, y, train_size=fraction, random_state=seed)
-    scaler = StandardScaler().fit(train)
-    train, test = scaler.transform(train), scaler.transform(test)
-    triplets = targets_impostors(train, train_labels, random_state=seed)
-    return Split(train, train_labels, test, test_labels, triplets)
+    train, test = random_split(len(X), fraction, seed)
+    parts = Recipe(standardize=True).fit(X[train], y[train], X[test])
+    return Split(parts, y[test], targets_impostors(parts.train, parts.labels, random_state=seed))
 
 
 def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: Array) -> float:
@@ -76,10 +68,11 @@ def accuracy(metric: Any, rows: Array, labels: Array, queries: Array, answers: A
     return float(model.score(queries, answers))
 
 
-def euclid_accuracy(data: Split) -> float:
-    """3-NN accuracy without any learning."""
+def euclid_accuracy(data: Split, n_queries: int | None = None) -> float:
+    """3-NN accuracy without any learning, on the test rows or on the first of them."""
+    items, labels = data.parts.train, data.parts.labels
     return euclidean_accuracy(
-        data.test, data.test_labels, n_neighbors=N_NEIGHBORS, items=data.train, item_labels=data.train_labels
+        data.parts.test[:n_queries], data.answers[:n_queries], n_neighbors=N_NEIGHBORS, items=items, item_labels=labels
     )
 
 
@@ -90,9 +83,9 @@ def measure(name: str, data: Split, seed: int) -> tuple[float, float]:
     rows, queries = data.rows_for(name)
     metric = LEARNERS[name](random_state=seed)
     begin = perf_counter()
-    metric.fit(rows, data.train_labels)
+    metric.fit(rows, data.parts.labels)
     seconds = perf_counter() - begin
-    return accuracy(metric, rows, data.train_labels, queries, data.test_labels), seconds
+    return accuracy(metric, rows, data.parts.labels, queries, data.answers), seconds
 
 
 def warm_up(X: Array, y: Array) -> None:

@@ -1,12 +1,11 @@
 """Which tasks each target needs, in which order, how long they take, and what to call them."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from ._journal import Task
-from .paper import OURS, PAPER, SETS, DataSet
-
-__all__ = ["FIG5_AXES", "TARGETS", "cost", "plan", "title"]
+from .paper import FULL_PROJECTED, LOCAL_GLOBAL, OURS, PAPER, SETS, DataSet
 
 TARGETS = ("table2", "fig4", "fig5", "fig6", "fig7")
 METHODS = {
@@ -41,7 +40,7 @@ def plan(targets: Sequence[str], sets: Sequence[str], n_runs: int | None, quick:
     common = {"quick": quick, "rows": OURS}
     if "fig4" in targets:
         for data in _among(FIG4_SETS, usable):
-            for method in METHODS[OURS][:4]:
+            for method in chain(*LOCAL_GLOBAL):
                 tasks.append(
                     {"kind": "fig4", "set": data.name, "percent": 30, "method": method, "seed": seed, **common}
                 )
@@ -86,7 +85,7 @@ def _fig6(usable: list[DataSet], n_runs: int | None, quick: bool, seed: int) -> 
     tasks = []
     for data in _among(tuple(FIG6_RUNS), usable):
         for run in range(1 if quick else min(n_runs or 3, FIG6_RUNS[data.name])):
-            for method in ("LODML", "L2ODML", "LOSL", "L2OSL"):
+            for method in chain(*FULL_PROJECTED):
                 percent = 70 if data.percents[0] else 0
                 common = {"set": data.name, "percent": percent, "seed": seed + run, "quick": quick}
                 tasks.append({"kind": "fig6", "method": method, **common})
@@ -110,6 +109,6 @@ def title(task: Task) -> str:
     >>> title({"kind": "table2", "set": "letters", "percent": 30, "method": "LODML", "rows": "ours", "seed": 2})
     'table2: Letters 30%, LODML, ours, seed 2'
     """
-    parts: list[Any] = [SETS[task["set"]].title + (f" {task['percent']}%" if task["percent"] else ""), task["method"]]
+    parts: list[Any] = [SETS[task["set"]].title_at(task["percent"]), task["method"]]
     parts += [task[key] for key in ("rows", "axis") if key in task]
     return f"{task['kind']}: {', '.join(parts)}, seed {task['seed']}"

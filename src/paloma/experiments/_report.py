@@ -34,7 +34,7 @@ def write_report(journal: Journal, folder: Path, quick: bool, command: str) -> l
     """Write report.md, report.html, one CSV per table, runs.csv and the pictures; returns what was written."""
     folder.mkdir(parents=True, exist_ok=True)
     results = Results(journal, quick)
-    made, facts = tables(journal, quick), _facts(results, command, quick)
+    made, facts = tables(results), _facts(results, command, quick)
     try:
         drawn = figures(results)
     except ImportError as error:

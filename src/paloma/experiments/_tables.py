@@ -5,13 +5,14 @@ import io
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ..evaluate import PairedTest, paired_test
 from ._journal import Journal
-from .paper import COPIED, LEARNERS, LOCAL_GLOBAL, OURS, PAPER, SAME, SETS, TABLE2, DataSet
+from .paper import COPIED, FULL_PROJECTED, LEARNERS, LOCAL_GLOBAL, OURS, PAPER, SAME, SETS, TABLE2, DataSet
 
 PEERS = ("Euclid", "NCA", "LMNN", "SCML")
 MISSING = "–"
@@ -253,7 +254,7 @@ def projection(results: Results) -> Table:
     parts = ("mining", "projection", "learning", "recovery", "search")
     body = []
     for data in SETS.values():
-        for method in ("LODML", "L2ODML", "LOSL", "L2OSL"):
+        for method in chain(*FULL_PROJECTED):
             runs = results.of("fig6", set=data.name, method=method)
             if runs:
                 times = [f"{np.mean([run[part] for run in runs]):.2f}" for part in parts]
@@ -266,9 +267,8 @@ def projection(results: Results) -> Table:
     return Table("projection", "Figures 6 and 7: dual random projection", columns, body, [note])
 
 
-def tables(journal: Journal, quick: bool) -> list[Table]:
+def tables(results: Results) -> list[Table]:
     """Every table that has rows."""
-    results = Results(journal, quick)
     made = [
         asked_for(results), table2(results, OURS), table2(results, PAPER), local_global(results), seconds(results),
         time_to_accuracy(results), projection(results), choices(results),

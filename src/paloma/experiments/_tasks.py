@@ -16,6 +16,7 @@ from ..preprocessing import UnitRows
 from ..triplets import mine
 from ._curve import stops
 from ._journal import Task
+from ._letters import N_NEIGHBORS, accuracy
 from .paper import OURS, SETS, DataSet
 
 LEARNERS = {kind.__name__: kind for kind in (LODML, ODML, LOSL, OASIS, L2ODML, L2OSL)}
@@ -92,8 +93,7 @@ class _Prepared:
 
     def accuracy(self, metric: Any, n_queries: int | None = None) -> float:
         """3-NN accuracy on the test rows, or on the first of them."""
-        model = MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(self.rows, self.parts.labels)
-        return float(model.score(self.queries[:n_queries], self.answers[:n_queries]))
+        return accuracy(metric, self.rows, self.parts.labels, self.queries[:n_queries], self.answers[:n_queries])
 
     def at(self, candidate: Candidate) -> float:
         """Accuracy with other hyperparameters on the same rows and triplets."""
@@ -148,14 +148,14 @@ def fig6(task: Task) -> dict[str, Any]:
     clock.append(process_time())
     metric = fit_shared(learner, rows, labels, mined)
     clock.append(process_time())
-    model = MetricKNeighborsClassifier(metric, n_neighbors=3, weights="uniform").fit(rows, labels)
+    model = MetricKNeighborsClassifier(metric, n_neighbors=N_NEIGHBORS, weights="uniform").fit(rows, labels)
     clock.append(process_time())
-    accuracy = float(model.score(queries, y[test]))
+    found = float(model.score(queries, y[test]))
     clock.append(process_time())
     mining, learning, recovery, search = np.diff(clock).tolist()
     projection = _projection_seconds(metric, rows)
     times = {"mining": mining, "projection": projection, "learning": max(learning - projection, 0.0)}
-    return {"accuracy": accuracy, "d": rows.shape[1], **times, "recovery": recovery, "search": search}
+    return {"accuracy": found, "d": rows.shape[1], **times, "recovery": recovery, "search": search}
 
 
 def _projection_seconds(metric: Any, rows: Array) -> float:

@@ -12,8 +12,6 @@ from ._curve import N_POINTS, draw, learning_curves
 from ._letters import EUCLID, FRACTIONS, LEARNERS, SIMILARITIES, Result, compare, some_rows, split, warm_up
 from .paper import TABLE2
 
-__all__ = ["PAPER", "demo"]
-
 # Table 2 of the paper, 3-NN accuracy in % on Letters, mean and standard deviation of 10 runs.
 LETTERS = {key[1:]: cell for key, cell in TABLE2.items() if key[0] == "letters"}
 PAPER = {(f / 100, learner): (cell.mean, cell.spread) for (f, learner), cell in LETTERS.items()}

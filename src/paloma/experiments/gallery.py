@@ -38,31 +38,30 @@ class Pictures:
     images: tuple[list[Any], list[Any]]
 
 
-def digits(seed: int = 0) -> Pictures:
+def digits() -> Pictures:
     """scikit-learn's digits: 400 to learn from, 1,000 to search in, the rest are queries."""
     data = load_digits()
-    order = np.random.default_rng(seed).permutation(len(data.data))
+    order = np.random.default_rng(0).permutation(len(data.data))
     parts = [order[:400], order[400:1400], order[1400:]]
     learn, database, queries = ((data.data[part], data.target[part]) for part in parts)
     return Pictures(learn, database, queries, (list(data.images[parts[1]]), list(data.images[parts[2]])))
 
 
-def photographs(folder: Path, name: str = "pets", seed: int = 0) -> Pictures:
-    """Photographs of one data set: a fifth are queries, the rest the database; learned from rows without pictures."""
+def photographs(folder: Path) -> Pictures:
+    """Photographs of Oxford Pets: a fifth are queries, the rest the database; learned from rows without pictures."""
     with (folder / "labels.csv").open(encoding="utf-8", newline="") as file:
-        entries = [entry for entry in csv.DictReader(file) if entry["npz"].split("_")[0] == name]
-    data = load(name, folder.parent)
+        entries = [entry for entry in csv.DictReader(file) if entry["npz"].split("_")[0] == "pets"]
+    data = load("pets", folder.parent)
     rows = np.array([int(entry["row"]) for entry in entries])
     others = np.setdiff1d(np.arange(len(data.data)), rows)
     X = normalize(np.asarray(data.data, np.float32))
     X = PCA(128, random_state=0).fit(X[others]).transform(X)
-    order = np.random.default_rng(seed).permutation(len(rows))
-    cut = len(order) // 5
+    order = np.random.default_rng(0).permutation(len(rows))
+    parts = order[len(order) // 5 :], order[: len(order) // 5]
     read = optional("matplotlib.image", "plot").imread
-    files = [[folder / entries[k]["file"] for k in part] for part in (order[cut:], order[:cut])]
-    database, queries = ((X[rows[part]], data.target[rows[part]]) for part in (order[cut:], order[:cut]))
-    images = [[read(path) for path in part] for part in files]
-    return Pictures((X[others], data.target[others]), database, queries, (images[0], images[1]))
+    database, queries = ((X[rows[part]], data.target[rows[part]]) for part in parts)
+    images, asked = ([read(folder / entries[k]["file"]) for k in part] for part in parts)
+    return Pictures((X[others], data.target[others]), database, queries, (images, asked))
 
 
 def nearest(pictures: Pictures) -> dict[str, Array]:

@@ -10,11 +10,9 @@ from .._typing import Array
 from ..datasets import load
 from ..evaluate import Recipe
 
-__all__ = ["LOCAL_GLOBAL", "SETS", "TABLE2", "DataSet", "Printed"]
-
-
 LEARNERS = ("LODML", "ODML", "LOSL", "OASIS")
 LOCAL_GLOBAL = (("LODML", "ODML"), ("LOSL", "OASIS"))
+FULL_PROJECTED = (("LODML", "L2ODML"), ("LOSL", "L2OSL"))
 OURS, PAPER = "ours", "paper"
 POWERS = (0.0, 0.5, 1.0)
 N_COMPONENTS = 200
@@ -92,6 +90,10 @@ class DataSet:
         if rows == PAPER:
             return Recipe(standardize=True) if self.standardized else Recipe(n_components=N_COMPONENTS)
         return Recipe(not self.standardized, self.standardized, N_COMPONENTS, POWERS)
+
+    def title_at(self, percent: int) -> str:
+        """The title, with the training share if it has one."""
+        return f"{self.title} {percent}%" if percent else self.title
 
     def load(self) -> tuple[Array, Array, tuple[Array, Array] | None]:
         """Rows in float32, labels, and the predefined split if there is one."""

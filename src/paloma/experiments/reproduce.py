@@ -13,8 +13,6 @@ from ._runner import run_all
 from ._tasks import run
 from .paper import SETS
 
-__all__ = ["reproduce"]
-
 OUTPUT = "paloma-paper"
 
 

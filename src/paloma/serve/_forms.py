@@ -128,6 +128,6 @@ class Rollback(Form):
     seq: Annotated[int, Field(ge=0, le=2**62)]
 
 
-def plain(form: Form, *, without: tuple[str, ...] = ()) -> dict[str, Any]:
+def plain(form: Form) -> dict[str, Any]:
     """A form as the journal keeps it: fields that were left out stay out."""
-    return form.model_dump(exclude={"key", "user", *without}, exclude_unset=True, exclude_none=True)
+    return form.model_dump(exclude={"key", "user"}, exclude_unset=True, exclude_none=True)

@@ -27,7 +27,7 @@ Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 SCOPES = ("read", "feedback", "admin")
 COOKIE = "paloma_session"
 LEAST_TOKEN = 16  # bytes
-JSON_BYTES, PICTURE_BYTES = 1 << 20, 16 << 20
+LARGEST_BODY = 1 << 20  # bytes
 
 _HEADERS = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -122,7 +122,7 @@ class Safety:
             headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
             refusal = self._refusal(scope, headers) or self._entered(scope, headers)
             if refusal is None:
-                await self.app(scope, _counted(receive, _bound(scope)), _marked(send, scope))
+                await self.app(scope, _counted(receive), _marked(send, scope))
             else:
                 await _answer(send, *refusal)
         elif scope["type"] == "lifespan":
@@ -144,32 +144,22 @@ class Safety:
             return 421, "This service does not answer for that host; start it with --host.", []
         if scope["method"] in ("GET", "HEAD"):
             return None
-        if scope["method"] not in ("POST", "DELETE"):
-            return 405, "Only GET, HEAD, POST and DELETE are answered.", [(b"allow", b"GET, HEAD, POST, DELETE")]
+        if scope["method"] != "POST":
+            return 405, "Only GET, HEAD and POST are answered.", [(b"allow", b"GET, HEAD, POST")]
         origin = headers.get(b"origin")
         if origin is not None and origin.partition("://")[2] != headers.get(b"host"):
             return 403, "Changes from a page of another origin are refused.", []
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "POST" and kind != "application/json":
+        if kind != "application/json":
             return 415, "Send application/json.", []
         length = headers.get(b"content-length", "0")
-        if not length.isdecimal() or int(length) > _bound(scope):
-            return 413, f"A body has at most {_bound(scope)} bytes.", []
+        if not length.isdecimal() or int(length) > LARGEST_BODY:
+            return 413, f"A body has at most {LARGEST_BODY} bytes.", []
         return None
 
 
-class TooLarge(HTTPException):
-    """A body grew beyond its bound while it arrived."""
-
-    def __init__(self) -> None:
-        super().__init__(413, "The body is too large.")
-
-
-def _bound(scope: Scope) -> int:
-    return PICTURE_BYTES if scope["path"].endswith("/picture") else JSON_BYTES
-
-
-def _counted(receive: Receive, most: int) -> Receive:
+def _counted(receive: Receive) -> Receive:
+    """The parts of a body as they arrive; refused once they are too many bytes, whatever was announced."""
     seen = 0
 
     async def counted() -> Message:
@@ -177,8 +167,8 @@ def _counted(receive: Receive, most: int) -> Receive:
         message = await receive()
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
-            if seen > most:
-                raise TooLarge
+            if seen > LARGEST_BODY:
+                raise HTTPException(413, "The body is too large.")
         return message
 
     return counted

@@ -58,16 +58,16 @@ def evaluate(
     >>> {name: round(value, 2) for name, value in evaluate(model, X[1::2], y[1::2]).items()}
     {'rows': 89, 'neighbors': 3, 'accuracy': 0.97, 'euclid': 0.94}
     """
-    learner, (steps, last) = learner_of(model), split(model)
+    learner, (front, last) = learner_of(model), split(model)
     if triplets is not None:
-        given = prepared(steps, {"X": X, "triplets": triplets})
+        given = prepared(front, {"X": X, "triplets": triplets})
         score = learner.triplet_score(given["X"], given["triplets"], y)
         return {"triplets": len(given["triplets"]), "triplet_score": float(score)}
     if y is None:
         raise ValueError("evaluate: expected labels y or triplets, got neither.")
-    rows, voters = transformed(steps, X), items
+    rows, voters = transformed(front, X), items
     if items is not None:
-        voters = (transformed(steps, items[0]), items[1])
+        voters = (transformed(front, items[0]), items[1])
     elif isinstance(last, MetricKNeighborsClassifier):
         voters = as_arrays("evaluate", last.rows_, last.labels_)
     if retrieval:

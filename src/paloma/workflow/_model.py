@@ -7,32 +7,35 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..estimators import learner_of
+from ..estimators import learner_of, parted
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
 
 Path = str | os.PathLike[str]
 
 
-def split(model: Any) -> tuple[list[Any], Any]:
-    """The fitted transformers of a model, and what they stand in front of."""
-    if isinstance(model, MetricIndex):
-        model = model.metric
-    return (list(model)[:-1], model[-1]) if isinstance(model, Pipeline) else ([], model)
+def split(model: Any) -> tuple[Any, Any]:
+    """What prepares the rows of a model, or of an index, None if nothing does; and what it stands in front of."""
+    return parted(model.metric if isinstance(model, MetricIndex) else model)
 
 
 def assembled(steps: list[Any], last: Any) -> Any:
+    """A learner or classifier behind transformers, if there are any."""
     return make_pipeline(*steps, last) if steps else last
+
+
+def with_last(model: Any, last: Any) -> Any:
+    """The model with something else behind its transformers, and the same columns."""
+    front, _ = split(model)
+    out = last if front is None else Pipeline([*front.steps, (type(last).__name__.lower(), last)])
+    if hasattr(model, "columns_"):
+        out.columns_ = model.columns_
+    return out
 
 
 def metric_of(model: Any) -> Any:
     """The model without the rows it keeps."""
-    (steps, last), learner = split(model), learner_of(model)
-    if last is learner:
-        return model
-    metric = assembled(steps, learner)
-    if hasattr(model, "columns_"):
-        metric.columns_ = model.columns_
-    return metric
+    learner = learner_of(model)
+    return model if split(model)[1] is learner else with_last(model, learner)
 
 
 def classifier_over(learner: Any, rows: Any, y: Any, n_neighbors: int | None) -> MetricKNeighborsClassifier:
@@ -40,19 +43,18 @@ def classifier_over(learner: Any, rows: Any, y: Any, n_neighbors: int | None) ->
     return MetricKNeighborsClassifier(learner, **settings).fit(rows, y)
 
 
-def transformed(steps: list[Any], X: Any) -> Any:
-    for step in steps:
-        X = step.transform(X)
-    return X
+def transformed(front: Any, X: Any) -> Any:
+    """Rows as the learner sees them."""
+    return X if front is None else front.transform(X)
 
 
-def prepared(steps: list[Any], batch: Any) -> dict[str, Any]:
+def prepared(front: Any, batch: Any) -> dict[str, Any]:
     """A batch as arguments of the learner, with its rows, or its triplets of points, preprocessed."""
     given = dict(batch) if isinstance(batch, Mapping) else dict(zip(("X", "y"), batch, strict=True))
     if given["X"] is not None:
-        given["X"] = transformed(steps, given["X"])
-    elif steps:
+        given["X"] = transformed(front, given["X"])
+    elif front is not None:
         points = np.asarray(given["triplets"])
-        rows = transformed(steps, points.reshape(-1, points.shape[-1]))
+        rows = front.transform(points.reshape(-1, points.shape[-1]))
         given["triplets"] = rows.reshape(*points.shape[:2], -1)
     return given

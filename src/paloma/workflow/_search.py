@@ -50,12 +50,12 @@ def search(model: Any, X: Any, k: int | None = None) -> Neighbors:
     if isinstance(model, MetricIndex):
         values, ids = model.search(X, 3 if k is None else k)
         return Neighbors(values, ids, model.labels_of(ids))
-    steps, classifier = split(model)
+    front, classifier = split(model)
     if not isinstance(classifier, MetricKNeighborsClassifier):
         raise ValueError(
             "search: the model keeps no rows. Train it with keep_rows=True, or call keep_rows(model, X, y)."
         )
-    values, ids = classifier.kneighbors(transformed(steps, X), k)
+    values, ids = classifier.kneighbors(transformed(front, X), k)
     labels, row_numbers, found = as_arrays("search", classifier.labels_, classifier.row_numbers_, ids)
     return Neighbors(values, ids, labels[np.searchsorted(row_numbers, found)])
 

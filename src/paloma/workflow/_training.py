@@ -17,7 +17,7 @@ from ..estimators import learner_of, measure_of
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
 from ..persist import save
 from ..preprocessing import FillMissing, UnitRows
-from ._model import Path, assembled, classifier_over, prepared, split, transformed
+from ._model import Path, assembled, classifier_over, prepared, split, transformed, with_last
 
 _STEPS = {"standard": StandardScaler, "minmax": MinMaxScaler, "maxabs": MaxAbsScaler, "unit": UnitRows}
 PREPROCESSING = ("auto", *_STEPS)
@@ -124,11 +124,8 @@ def keep_rows(model: Any, X: Any, y: ArrayLike, *, n_neighbors: int | None = Non
     """
     if isinstance(model, MetricIndex):
         raise TypeError("keep_rows: expected a model, got a MetricIndex. Add rows to an index with build_index.")
-    steps, _ = split(model)
-    kept = assembled(steps, classifier_over(learner_of(model), transformed(steps, X), y, n_neighbors))
-    if hasattr(model, "columns_"):
-        kept.columns_ = model.columns_
-    return kept
+    front, _ = split(model)
+    return with_last(model, classifier_over(learner_of(model), transformed(front, X), y, n_neighbors))
 
 
 def update(
@@ -237,8 +234,8 @@ def _begun(learner: Any, first: list[Any], preprocessing: Any, fills: bool, keep
 
 def _learn(model: Any, batch: Any) -> None:
     """One batch: labeled rows join those that a model keeps."""
-    steps, last = split(model)
-    given = prepared(steps, batch)
+    front, last = split(model)
+    given = prepared(front, batch)
     if isinstance(last, MetricKNeighborsClassifier) and given.get("y") is not None and set(given) == {"X", "y"}:
         last.partial_fit(**given)
     else:
