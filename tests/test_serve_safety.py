@@ -49,6 +49,7 @@ FEEDBACK = {"/api/v1/statements", "/api/v1/statements/batch", "/api/v1/undo"}
 ADMIN = {
     "/api/v1/items",
     "/api/v1/items/remove",
+    "/api/v1/items/{id}/picture",
     "/api/v1/models/publish",
     "/api/v1/models/rollback",
     "/api/v1/models/download",
@@ -61,7 +62,7 @@ def scope_of(method, path):
         return None
     if path in FEEDBACK and method == "POST":
         return "feedback"
-    return "admin" if path in ADMIN and (method == "POST" or not path.endswith("items")) else "read"
+    return "admin" if path in ADMIN and (method == "POST" or not path.endswith(("items", "picture"))) else "read"
 
 
 def credentials(service):
@@ -90,7 +91,8 @@ def test_every_route_asks_for_its_scope(service):
     for method, path in found:
         target, needed = path.replace("{id}", "digit-0001"), scope_of(method, path)
         for name, (headers, allowed) in credentials(service).items():
-            status = service.nobody.ask(method, target, **headers)[0]
+            kind = {"content_type": "image/png"} if path.endswith("picture") else {}
+            status = service.nobody.ask(method, target, **headers, **kind)[0]
             right = order.index(allowed) >= order.index(needed)
             refused = 401 if allowed is None else 403
             assert (status not in (401, 403)) if right else status == refused, (method, path, name, status)

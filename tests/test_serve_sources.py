@@ -119,6 +119,10 @@ def test_files_that_are_broken_are_named(tmp_path):
     (tmp_path / "2.png").write_bytes(b"nope")
     with pytest.raises(ValueError, match=r"2.png cannot be read as an image"):
         from_images(tmp_path)
+    head = (tmp_path / "1.png").read_bytes()
+    (tmp_path / "2.png").write_bytes(head[:16] + (1 << 15).to_bytes(4) * 2 + head[24:])
+    with pytest.raises(ValueError, match=r"2.png cannot be read as an image"):
+        from_images(tmp_path)
 
 
 def test_pictures_whose_names_no_page_could_ask_for_are_refused(tmp_path):

@@ -5,6 +5,8 @@ from typing import Any
 
 from numpy.random import Generator
 
+from paloma.serve._pictures import png
+
 STRINGS = [
     "", " ", "\0", "a" * 201, "a" * 100_000, "digit-0001", "digit-0002", "digit-0003", "nobody", "../../etc/passwd",
     "%00", "\ud800", "\udfff\ud800", "\u202e", "𝔘𝔫𝔦", "é" * 199, "key-00000001", "fresh-key-{}", "mark", "compare",
@@ -22,6 +24,11 @@ RAW = [
     b'{"vector":[-Infinity]}',
     b"[" * 3000, b'{"a":' * 3000, b'{"item":"\\ud800"}', b'{"item":"' + b"\x80" * 10 + b'"}', b'{"k":1e400}',
     b'{"k":' + b"9" * 5000 + b"}", b'{"item":1,"item":2}', b"true", b"<xml/>", b"a=b&c=d",
+]  # fmt: skip
+PICTURES = [
+    png(bytes(16), 4), b"\xff\xd8\xff\xff\xe0\x00\x02\xff\xc0\x00\x08\x08\x00\x09\x00\x09", b"\xff\xd8\xff\xe0\x00\x00",
+    b"GIF89a\x01\x00\x01\x00", b"GIF89a\xff\xff\xff\xff", b"RIFF\0\0\0\0WEBPVP8 ", b"RIFF\0\0\0\0WEBPVP8X", b"<svg/>",
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\xff\xff\xff\xff\xff\xff\xff\xff",
 ]  # fmt: skip
 HEADERS = [
     {}, {}, {}, {}, {}, {}, {"content_type": "text/plain"}, {"content_type": ""}, {"host": ""}, {"host": "a" * 5000},
@@ -51,13 +58,17 @@ class Malformed:
         query = [f"{each['name']}={self._value(each['schema'])}" for each in about.get("parameters", [])
                  if each["in"] == "query" and self.rng.random() < 0.6]  # fmt: skip
         target = path + ("?" + "&".join(query) if query else "")
-        return method, _plain(target), self._body(about), self._one(HEADERS)
+        kinds = list(about.get("requestBody", {}).get("content", {}))
+        own = {"content_type": self._one(kinds)} if kinds and "application/json" not in kinds else {}
+        return method, _plain(target), self._body(about), own | self._one(HEADERS)
 
     def _body(self, about: dict[str, Any]) -> bytes | None:
         if "requestBody" not in about:
             return None
         if self.rng.random() < 0.15:
             return self._one(RAW)
+        if "application/json" not in about["requestBody"]["content"]:
+            return self._one(PICTURES)[: self._one([None, 3, 15, 20])]
         body = self._value(about["requestBody"]["content"]["application/json"]["schema"], 0.0)
         text = json.dumps(body).encode()
         if self.rng.random() < 0.05:

@@ -18,6 +18,7 @@ from .._version import __version__
 from . import _forms as form
 from ._engine import Engine, Late
 from ._journal import Conflict, Unsaved
+from ._pictures import KINDS
 from ._safety import COOKIE, SCOPES, Keys
 from ._served import Unknown
 
@@ -32,6 +33,7 @@ Limit = Annotated[int, Query(ge=1, le=1000)]
 User = Annotated[str, Query(max_length=200)]
 Words = Annotated[str, Query(max_length=200)]
 After = Annotated[int, Query(ge=0, le=2**62)]
+Key = Annotated[form.Key, Query()]
 Cursor = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_-]*$")]
 
 
@@ -214,6 +216,14 @@ def _keeping(app: FastAPI, engine: Engine, metrics: bool) -> None:
     async def add(new: form.Items) -> JSONResponse:
         """Add items."""
         return JSONResponse(await engine.add(new), 201)
+
+    sent = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in dict.fromkeys(KINDS.values())}
+
+    @app.post(f"{PREFIX}/items/{{id:path}}/picture", dependencies=own, status_code=201,
+              openapi_extra={"requestBody": {"required": True, "content": sent}})  # fmt: skip
+    async def show(id: str, key: Key, request: Request) -> JSONResponse:
+        """Give an item a picture, the bytes of a file, in place of the one that it had."""
+        return JSONResponse(await engine.show(id, key, await request.body()), 201)
 
     @app.post(f"{PREFIX}/items/remove", dependencies=own, status_code=201)
     async def remove(gone: form.Removal) -> JSONResponse:

@@ -1,6 +1,6 @@
 """The items of a service: their rows, what people see of them, and which of them are gone."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -131,8 +131,13 @@ class Catalog:
             pass
         return [self.item(self._told[place]["id"])]
 
-    def picture(self, id: str) -> tuple[bytes, str] | None:
-        """An item's picture: pixels that came with it, or a file that was named when it was read."""
+    def show(self, id: str, seq: int) -> None:
+        """Let an item have the picture that an entry brought."""
+        if id in self._places:
+            self._told[self._places[id]]["picture"] = f"entry:{seq}"
+
+    def picture(self, id: str, brought: Callable[[int], bytes]) -> tuple[bytes, str] | None:
+        """An item's picture: pixels that came with it, a file that was named, or what an entry `brought`."""
         named = self._told[self._places[id]].get("picture")
         if named is None:
             return None
@@ -140,4 +145,7 @@ class Catalog:
         if kind == "pixels":
             pixels = bytes.fromhex(rest)
             return _pictures.png(pixels, round(len(pixels) ** 0.5)), "image/png"
+        if kind == "entry":
+            data = brought(int(rest))
+            return data, _pictures.kind_of(data) or "application/octet-stream"
         return _pictures.read(Path(rest))

@@ -24,6 +24,7 @@ from . import _forms as form
 from ._database import Database, SearchTable, owner_in
 from ._items import Items
 from ._journal import Entry, Journal, New
+from ._pictures import MOST_PIXELS, kind_of
 from ._said import in_words
 from ._served import Served, Unknown
 from ._snapshots import Snapshots
@@ -155,6 +156,13 @@ class Engine:
             raise
         self._coming |= dict.fromkeys(ids, told["seq"])
         return told
+
+    async def show(self, id: str, key: str, data: bytes) -> dict[str, Any]:
+        """Acknowledge an item's picture."""
+        if (kind := kind_of(data)) is None:
+            raise ValueError(f"That is no PNG, JPEG, GIF or WebP of at most {MOST_PIXELS:,} pixels.")
+        await self._sure(key, lambda again: None if again else self._known(id))
+        return await self._tell(New(key, "", {"kind": "picture", "id": id, "type": kind}, data))
 
     async def remove(self, gone: form.Removal) -> dict[str, Any]:
         """Acknowledge that items are gone."""
@@ -305,7 +313,7 @@ class Engine:
         while len(lines) < limit and (entries := self._journal.before(seq, limit)):
             for entry in entries:
                 seq, body = entry.seq, entry.body
-                if body["kind"] not in ("add", "remove") and (not user or entry.user == user):
+                if body["kind"] not in ("add", "picture", "remove") and (not user or entry.user == user):
                     lines.append({"seq": seq, "user": entry.user, "at": entry.at, "kind": body["kind"],
                                   "text": in_words(body), "undone": self._served.undone(seq)})  # fmt: skip
                 if len(lines) == limit:
@@ -315,7 +323,7 @@ class Engine:
     def picture(self, id: str) -> tuple[bytes, str]:
         """An item's picture and its type."""
         self._known(id)
-        found = self._served.items.picture(id)
+        found = self._served.items.picture(id, self._journal.rows)
         if found is None:
             raise Unknown(f"Item {id!r} has no picture.")
         return found

@@ -32,7 +32,7 @@ _TABLES = """
 
 @dataclass(frozen=True)
 class New:
-    """An entry that is to be: what is said, by whom; `rows` are vectors that come along, as bytes."""
+    """An entry that is to be: what is said, by whom; `rows` are vectors that come along, or a picture, as bytes."""
 
     key: str
     user: str
@@ -96,12 +96,19 @@ class Journal:
         return waiting.done
 
     def after(self, seq: int, *, limit: int = -1) -> Iterator[Entry]:
-        """Acknowledged entries of higher numbers, in order."""
+        """Acknowledged entries of higher numbers, in order; what a picture's brought is left out (`rows`)."""
         with self._reading:
             found = self._reader.execute(
-                "SELECT seq, key, user, at, body, rows FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit)
-            ).fetchall()
+                "SELECT seq, key, user, at, body, CASE WHEN rows IS NOT NULL AND json_extract(body, '$.kind') = 'add' "
+                "THEN rows END FROM entry WHERE seq > ? ORDER BY seq LIMIT ?", (seq, limit)
+            ).fetchall()  # fmt: skip
         return itertools.starmap(Entry, found)
+
+    def rows(self, seq: int) -> bytes:
+        """What came along with an acknowledged entry."""
+        with self._reading:
+            found: bytes = self._reader.execute("SELECT rows FROM entry WHERE seq = ?", (seq,)).get
+        return found
 
     def find(self, key: str) -> int | None:
         """Number of the acknowledged entry that has this key, if there is one."""

@@ -1,8 +1,8 @@
 """What stands before every route: who asks, from where, how much and how often.
 
 The service binds to this machine alone unless it has a token. A request must name a host that the service knows (so
-that a page of another site cannot reach it through DNS), a change must come as JSON from the service's own page or from
-a client with a token, and bodies are counted as they arrive.
+that a page of another site cannot reach it through DNS), a change must come as JSON, or as a picture, from the
+service's own page or from a client with a token, and bodies are counted as they arrive.
 """
 
 import hashlib
@@ -17,6 +17,8 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from . import _pictures
+
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -27,7 +29,7 @@ Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 SCOPES = ("read", "feedback", "admin")
 COOKIE = "paloma_session"
 LEAST_TOKEN = 16  # bytes
-LARGEST_BODY = 1 << 20  # bytes
+JSON_BYTES = 1 << 20
 
 _HEADERS = [
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
@@ -122,7 +124,7 @@ class Safety:
             headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
             refusal = self._refusal(scope, headers) or self._entered(scope, headers)
             if refusal is None:
-                await self.app(scope, _counted(receive), _marked(send, scope))
+                await self.app(scope, _counted(receive, _taken(scope)[1]), _marked(send, scope))
             else:
                 await _answer(send, *refusal)
         elif scope["type"] == "lifespan":
@@ -150,15 +152,23 @@ class Safety:
         if origin is not None and origin.partition("://")[2] != headers.get(b"host"):
             return 403, "Changes from a page of another origin are refused.", []
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            return 415, "Send application/json.", []
+        kinds, most = _taken(scope)
+        if kind not in kinds:
+            return 415, f"Send {' or '.join(kinds)}.", []
         length = headers.get(b"content-length", "0")
-        if not length.isdecimal() or int(length) > LARGEST_BODY:
-            return 413, f"A body has at most {LARGEST_BODY} bytes.", []
+        if not length.isdecimal() or int(length) > most:
+            return 413, f"A body has at most {most} bytes here.", []
         return None
 
 
-def _counted(receive: Receive) -> Receive:
+def _taken(scope: Scope) -> tuple[list[str], int]:
+    """The types of a body, and its bytes at most."""
+    if scope["path"].endswith("/picture"):
+        return [*dict.fromkeys(_pictures.KINDS.values())], _pictures.LARGEST
+    return ["application/json"], JSON_BYTES
+
+
+def _counted(receive: Receive, most: int) -> Receive:
     """The parts of a body as they arrive; refused once they are too many bytes, whatever was announced."""
     seen = 0
 
@@ -167,7 +177,7 @@ def _counted(receive: Receive) -> Receive:
         message = await receive()
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
-            if seen > LARGEST_BODY:
+            if seen > most:
                 raise HTTPException(413, "The body is too large.")
         return message
 

@@ -66,6 +66,8 @@ class Served:
                 body = entry.body
                 if body["kind"] == "add":
                     self.items.add(body["items"], entry.rows or b"")
+                elif body["kind"] == "picture":
+                    self.items.show(body["id"], entry.seq)
                 elif body["kind"] == "remove":
                     self.items.remove(body["ids"])
                 elif body["kind"] == "undo":

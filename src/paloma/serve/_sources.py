@@ -216,7 +216,7 @@ def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
         try:
             with Image.open(path) as picture:
                 rows.append(np.asarray(picture.convert("L").resize((SIDE, SIDE)), np.float64).ravel() / 255.0)
-        except (OSError, SyntaxError, ValueError):  # what Pillow raises for files that are no whole image
+        except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):  # no whole image, or too large a one
             raise ValueError(f"{path} cannot be read as an image. Mend it, or move it elsewhere.") from None
     names = [str(path.relative_to(folder)) for path in files]
     if odd := next((name for name in names if name != name.encode(errors="ignore").decode()), None):
