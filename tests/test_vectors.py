@@ -1,10 +1,15 @@
 """Forms and moves in vector instructions against the same functions without numba, for rows that are ragged or not."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba import njit
 
-from paloma._compiled.products import row_forms, subtract_rows
+from paloma._compiled.products import gram_of, row_forms, subtract_rows
+from paloma._compiled.tiles import WIDE_VECTORS
 from paloma._compiled.vectors import forms, is_ragged, move
 
 CLOSE = {np.float64: {"rtol": 1e-12, "atol": 1e-12}, np.float32: {"rtol": 1e-4, "atol": 1e-4}}
@@ -50,7 +55,9 @@ def test_forms_and_moves(d, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("d", "n"), [(1, 1), (3, 9), (8, 8), (15, 1), (16, 7), (17, 16), (33, 5), (48, 20), (70, 3)])
+@pytest.mark.parametrize(
+    ("d", "n"), [(1, 1), (3, 9), (8, 8), (15, 1), (16, 7), (17, 16), (33, 5), (48, 20), (70, 3), (128, 13), (150, 4)]
+)
 def test_products_with_many_rows(d, n, dtype):
     matrix, rng = problem(d, dtype)[0][0], np.random.default_rng(n)
     rows, weight, out = rng.normal(size=(n, d)).astype(dtype), rng.normal(size=n), np.full(n + 1, np.nan)
@@ -63,6 +70,19 @@ def test_products_with_many_rows(d, n, dtype):
     expected = matrix - (rows.T * weight) @ rows
     subtract_rows(matrix, rows, weight)
     np.testing.assert_allclose(np.triu(matrix), np.triu(expected), **CLOSE[dtype])
+    products = np.full((n + 1, n), np.nan, dtype)
+    gram_of(rows, products[:n])
+    np.testing.assert_allclose(products[:n], rows @ rows.T, rtol=CLOSE[dtype]["rtol"], atol=100 * CLOSE[dtype]["atol"])
+    assert np.isnan(products[n]).all()
+
+
+@pytest.mark.skipif(not WIDE_VECTORS, reason="this processor has no vectors of 64 bytes to do without")
+def test_processors_with_narrow_vectors():
+    narrow = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+sse4.2"}
+    code = "from paloma._compiled.tiles import WIDE_VECTORS; assert not WIDE_VECTORS; import pytest, sys; "
+    code += f"sys.exit(pytest.main([{__file__!r}, '-q', '-p', 'no:cacheprovider', '-k', 'many_rows or moves']))"
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | narrow, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_nothing_beyond_the_matrix_is_touched():

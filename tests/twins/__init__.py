@@ -50,6 +50,7 @@
 | pairs.pair_distances | mining.squared_distances; projected.run_projected | test_triplets; test_twins |
 | products.row_forms | stacked.run | test_axes (blocks of distances), test_vectors |
 | products.subtract_rows | stacked.gradient | test_axes (blocks of distances), test_vectors |
+| products.gram_of | stacked.run | test_axes (blocks of distances), test_vectors |
 | dense.quadratic_rows | stacked.run | test_axes (blocks of distances) |
 | dense.quadratic_forms | neighbors.local_neighbors | test_readout (one query) |
 | dense.pair_forms | neighbors.local_neighbors | test_projected (many classes) |

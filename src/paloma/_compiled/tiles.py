@@ -6,10 +6,13 @@ arrays are.
 """
 
 from llvmlite import ir
-from numba.core import cgutils
+from llvmlite.binding import get_host_cpu_features
+from numba.core import cgutils, config
 
 FAST = ("reassoc", "contract", "nsz")
 INT, _PLACE = ir.IntType(64), ir.IntType(32)
+# Whether code is made for a processor with vectors of 64 bytes.
+WIDE_VECTORS = "+avx512f" in (config.CPU_FEATURES or get_host_cpu_features().flatten()).split(",")
 
 
 def held(context, builder, kinds, values):
@@ -35,8 +38,8 @@ class Tiles:
         self.vector = ir.VectorType(number, self.width)
         self.zero = ir.Constant(self.vector, None)
         self.full = d if whole else builder.sub(d, builder.srem(d, INT(self.width)))
-        lanes = ir.Constant(ir.VectorType(INT, self.width), list(range(self.width)))
-        self.mask = builder.icmp_signed("<", lanes, self.spread(builder.sub(d, self.full), lanes.type))
+        self.lanes = ir.Constant(ir.VectorType(INT, self.width), list(range(self.width)))
+        self.rest = self.mask_from(self.full)
 
     def spread(self, x, kind):
         """A vector of equal numbers."""
@@ -44,23 +47,27 @@ class Tiles:
         one = self.builder.insert_element(undefined, x, _PLACE(0))
         return self.builder.shuffle_vector(one, undefined, ir.Constant(places, None))
 
+    def mask_from(self, place):
+        """Which numbers of a vector that begins at a place are in the row."""
+        return self.builder.icmp_signed("<", self.lanes, self.spread(self.builder.sub(self.d, place), self.lanes.type))
+
     def entries(self, base, places):
         """The numbers at these places, each as a vector of equal ones."""
         numbers = [self.builder.load(self.builder.gep(base, [place]), align=self.size) for place in places]
         return [self.spread(number, self.vector) for number in numbers]
 
-    def load(self, base, place, masked):
+    def load(self, base, place, mask):
         pointer = self._at(base, place)
-        if not masked:
+        if mask is None:
             return self.builder.load(pointer, align=self.size)
-        return self._masked("load", self.vector, [pointer, _PLACE(self.size), self.mask, self.zero])
+        return self._masked("load", self.vector, [pointer, _PLACE(self.size), mask, self.zero])
 
-    def store(self, value, base, place, masked):
+    def store(self, value, base, place, mask):
         pointer = self._at(base, place)
-        if masked:
-            self._masked("store", ir.VoidType(), [value, pointer, _PLACE(self.size), self.mask])
-        else:
+        if mask is None:
             self.builder.store(value, pointer, align=self.size)
+        else:
+            self._masked("store", ir.VoidType(), [value, pointer, _PLACE(self.size), mask])
 
     def _at(self, base, place):
         return self.builder.bitcast(self.builder.gep(base, [place]), self.vector.as_pointer())
@@ -90,6 +97,9 @@ class Tiles:
 
     def add_product(self, total, x, y):
         return self.plus(total, self.times(x, y))
+
+    def least(self, x, y):
+        return self.builder.select(self.builder.icmp_signed("<", x, y), x, y)
 
     def loop(self, start, stop, step, body, carried):
         """for k in range(start, stop, step): carried = body(k, *carried)."""
@@ -125,12 +135,24 @@ class Tiles:
         carried = self.loop(INT(0), self.full, n_rows, some(n_rows), carried)
         return carried if self.whole else self.loop(self.full, self.d, 1, some(1), carried)
 
-    def over_columns(self, tile, start, carried):
-        """carried = tile(s, masked, *carried) for the tiles of columns from `start` on; the last one may be masked."""
-        carried = self.loop(start, self.full, self.width, lambda s, *values: tile(s, False, *values), carried)
-        if self.whole:
-            return carried
-        return self.loop(self.full, self.d, self.width, lambda s, *values: tile(s, True, *values), carried)
+    def over_columns(self, tile, start, carried, n_vectors=1):
+        """carried = tile(places, mask, *carried) for the tiles of columns from `start` on.
+
+        Tiles have n_vectors neighboring vectors, which begin at `places`, and no mask; what is left over has one vector
+        and a mask each.
+        """
+        builder, step, whole = self.builder, INT(n_vectors * self.width), self.full
+        if n_vectors > 1:
+            whole = builder.add(start, builder.mul(builder.sdiv(builder.sub(self.d, start), step), step))
+
+        def wide(s, *values):
+            return tile([builder.add(s, INT(k * self.width)) for k in range(n_vectors)], None, *values)
+
+        def rest(s, *values):
+            return tile([s], self.mask_from(s), *values)
+
+        carried = self.loop(start, whole, n_vectors * self.width, wide, carried)
+        return carried if self.whole else self.loop(whole, self.d, self.width, rest, carried)
 
     def diagonal(self, r):
         """Where the tile on the diagonal begins in row r."""

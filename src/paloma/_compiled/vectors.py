@@ -46,17 +46,18 @@ class _Forms(Tiles):
         """v^T M v of pairs (M, v): rows of M times v lane by lane, and one sum over lanes at the end."""
 
         def rows(numbers, begin, *totals):
-            def tile(s, masked, *sums):
-                loaded = [self.load(v, s, masked) for _, v in sides for _ in begin]
-                lines = [self.load(M, self.builder.add(r, s), masked) for M, _ in sides for r in begin]
+            def tile(places, mask, *sums):
+                (s,) = places
+                loaded = [self.load(v, s, mask) for _, v in sides for _ in begin]
+                lines = [self.load(M, self.builder.add(r, s), mask) for M, _ in sides for r in begin]
                 return [self.add_product(*each) for each in zip(sums, lines, loaded, strict=True)]
 
             zeros = [self.zero] * (len(sides) * len(begin))
             if len(numbers) < ROWS:
-                sums = tile(self.full, True, *zeros)
+                sums = tile([self.full], self.rest, *zeros)
             else:  # what is above the diagonal counts twice
                 start = self.diagonal(numbers[0])
-                once = tile(start, False, *zeros)
+                once = tile([start], None, *zeros)
                 after = self.builder.add(start, INT(self.width))
                 sums = self.over_columns(tile, after, zeros)
                 sums = [self.plus(self.plus(x, x), y) for x, y in zip(sums, once, strict=True)]
@@ -80,18 +81,19 @@ class _Forms(Tiles):
                 for scale, (_, v) in zip(scales, terms, strict=True)
             ]
 
-            def tile(s, masked):
-                loaded = [self.load(v, s, masked) for _, v in terms]
+            def tile(places, mask):
+                (s,) = places
+                loaded = [self.load(v, s, mask) for _, v in terms]
                 for k, r in enumerate(begin):
                     place = self.builder.add(r, s)
-                    moved = self.load(matrix, place, masked)
+                    moved = self.load(matrix, place, mask)
                     for factor, v in zip(factors, loaded, strict=True):
                         moved = self.add_product(moved, factor[k], v)
-                    self.store(moved, matrix, place, masked)
+                    self.store(moved, matrix, place, mask)
                 return []
 
             if len(numbers) < ROWS:
-                return tile(self.full, True)
+                return tile([self.full], self.rest)
             return self.over_columns(tile, self.diagonal(numbers[0]), [])
 
         self.over_rows(rows, ROWS, [])

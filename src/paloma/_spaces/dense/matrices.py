@@ -15,11 +15,11 @@ from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
 from ..._compiled.lines import on_lines
 from ..._compiled.members import signed_rows
 from ..._compiled.pairs import scaled_rows
-from ..._compiled.products import row_forms, subtract_rows
+from ..._compiled.products import gram_of, row_forms, subtract_rows
 from ..._compiled.scratch import Scratch
 from ..._core.cone import project
 from ..._rows import row_products
-from ..._threads import sharing
+from ..._threads import LARGE, sharing
 from ..._typing import Array
 
 Segments = list[tuple[int, slice]]
@@ -461,7 +461,10 @@ def class_grams(rows: Array, segments: Segments, name: str, scratch: Scratch) ->
 
 
 def gram(rows: Array, out: Array) -> Array:
-    """rows rows^T by one symmetric rank-k product, mirrored, into `out`."""
+    """rows rows^T into `out`: by BLAS if it is large enough for threads to share, mirrored."""
+    if len(rows) * rows.size < LARGE:
+        gram_of(rows, out)
+        return out
     syrk = blas.ssyrk if rows.dtype == np.float32 else blas.dsyrk
     syrk(1.0, rows.T, trans=1, beta=0.0, c=out.T, lower=1, overwrite_c=1)
     mirror_upper(out)
