@@ -29,7 +29,7 @@ Forms = list[tuple[Array | None, slice]]
 # From this many features on, OpenBLAS's symmetric rank-k product may crash if it has several threads.
 WIDE, PANEL = 8192, 256
 # With fewer features matrices fit into caches, and products of our own beat those of BLAS on one thread (measured).
-NARROW = 512
+NARROW = 800
 
 
 class Matrices:
