@@ -12,7 +12,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning
+from .._core.space import PAIRS, Beginning, Pass
 from .._core.stream import Counts, Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
@@ -67,8 +67,8 @@ class Trainer:
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
                 whitener = scaling.labeled_whitener(X, own)
                 mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
-                search = settings.space.mined_by(X, int((own >= 0).sum()))
-                first, self.mined = mined.triplets, {**mined.summary(), "search": search}
+                first, n = mined.triplets, int((own >= 0).sum())
+                self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
             else:
                 whitener = scaling.whitener(X, data.near)
             self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
@@ -202,7 +202,14 @@ class Trainer:
     # -- passes ------------------------------------------------------------------------------------------------------
 
     def learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
-        return self.model.learn(self.settings.choice, stream, averaging, self.settings.block_size, advance)
+        """One pass over a stream."""
+        model, settings = self.model, self.settings
+        learning_begins()
+        how = Pass(averaging, model.rng, settings.block_size, advance)
+        tally = model.space.learn(settings.choice, stream, model.counts, how)
+        model.counts.add(tally)
+        model.metric = model.balance = None
+        return tally
 
     def _averages(self, *, given: bool, passes: int) -> bool:
         """Whether averaged iterates are kept: not by default if a single pass of given triplets is learned."""
