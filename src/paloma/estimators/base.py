@@ -159,7 +159,7 @@ class Learner(BaseEstimator):
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
                 raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
-            trainer = Trainer(self._bound(settings), vars(self).get("_model"))
+            trainer = Trainer(self._bound(), vars(self).get("_model"))
             trainer.fit(data)
             self._begun = self._structure()
             self.__dict__.pop("mined_", None)
@@ -197,7 +197,7 @@ class Learner(BaseEstimator):
             data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if classes is not None:
                 classes = check.check_labels(self, classes, np.size(classes), "classes")
-            trainer = Trainer(self._bound(settings), model)
+            trainer = Trainer(self._bound(), model)
             trainer.partial_fit(data, classes)
             self._publish(trainer.model, trainer.loss)
             self._learned_with = self.get_params(deep=False)
@@ -224,9 +224,9 @@ class Learner(BaseEstimator):
         then = vars(self).get("_learned_with", now)
         return [name for name in now if name not in self._immaterial and _differ(now[name], then[name])]
 
-    def _bound(self, settings: Settings) -> Settings:
+    def _bound(self) -> Settings:
         """Settings that know the features, kept in place of those that do not."""
-        bound = settings.bound(int(self.n_features_in_), getattr(self, "feature_names_in_", None))
+        bound = self._settings().bound(int(self.n_features_in_), getattr(self, "feature_names_in_", None))
         self._parsed = (self._parsed[0], bound)
         return bound
 
@@ -284,9 +284,9 @@ class Learner(BaseEstimator):
         """
         with check.unchanged_on_error(self):
             self.device, self._followed = device, None
-            settings = self._settings()
+            self._settings()
             if self.__sklearn_is_fitted__():
-                self._model = self._model.moved(self._bound(settings), int(self.n_features_in_))
+                self._model = self._model.moved(self._bound(), int(self.n_features_in_))
                 self._begun = self._structure()
         return self
 

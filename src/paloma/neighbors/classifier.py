@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import SHARED, Labels
+from .._core.measure import Measure
 from .._search.voting import COUNTS, RULES, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
@@ -26,7 +27,6 @@ from ..estimators import (
     converted,
     following,
     is_learner,
-    measure_of,
     parted,
     reader_of,
     reading,
@@ -49,6 +49,7 @@ class Placed:
     """
 
     items: Any
+    measure: Measure
     updates: int
     judged: Any
 
@@ -248,7 +249,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         with reading(learner):
             reader = reader_of(learner)
             items = reader.items(rows, reader.candidates(rows, self.classes_[self._kept.numbers]))
-            placed = Placed(items, learner.n_updates_, self._judged)
+            placed = Placed(items, reader.measure, learner.n_updates_, self._judged)
         if self.n_neighbors == "auto":
             self._judge(placed)
         self._placed, self._judged = placed, placed.judged
@@ -257,8 +258,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """What "auto" stands for; found anew if other weights are asked for, or once there are far more rows."""
         n, found = len(self._kept), placed.judged
         if found is None or found[0] != self.weights or not n / GROWTH < found[1] <= n:
-            is_distance = measure_of(bare_learner(self.metric_)).is_distance
-            placed.judged = found = (self.weights, n, judged_count(placed.items, self._kept, self.weights, is_distance))
+            count = judged_count(placed.items, self._kept, self.weights, placed.measure.is_distance)
+            placed.judged = found = (self.weights, n, count)
         return found[2]
 
     @property
@@ -366,7 +367,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             ids = self._kept.row_numbers[ids]
         if not return_distance:
             return ids
-        return measure_of(bare_learner(self.metric_)).visible(values), ids
+        return placed.measure.visible(values), ids
 
     @following
     def predict(self, X: ArrayLike) -> Array:
@@ -392,7 +393,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self._check_parameters()
         placed = self._shown
         values, ids, own = self._asked(placed, X, self._count(placed))
-        return self._kept.numbers[ids], self._weighted(values, ids, own)
+        return self._kept.numbers[ids], self._weighted(placed, values, ids, own)
 
     def _asked(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array, Array | None]:
         """Values and numbers of the neighbors, and the value of each query with itself if the vote asks for it."""
@@ -401,9 +402,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             own = placed.items.own_values(rows, SHARED) if self.weights == "soft" else None
             return *placed.items.search(rows, k), own
 
-    def _weighted(self, values: Array, ids: Array, own: Array | None) -> Array:
-        is_distance = measure_of(bare_learner(self.metric_)).is_distance
-        weights = vote_weights(self.weights, values, is_distance, own)
+    def _weighted(self, placed: Placed, values: Array, ids: Array, own: Array | None) -> Array:
+        weights = vote_weights(self.weights, values, placed.measure.is_distance, own)
         return weights if self._kept.weights is None else weights * self._kept.weights[ids]
 
     @following
@@ -436,10 +436,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         wanted = list(n_neighbors)
         for k in wanted:
             check.check_between("n_neighbors", k, 1, len(self._kept))
-        values, ids, own = self._asked(self._shown, X, max(wanted))
+        placed = self._shown
+        values, ids, own = self._asked(placed, X, max(wanted))
         labels, scores = check.check_labels(self, y, len(ids)), {}
         for k in wanted:
-            numbers = majority(self._kept.numbers[ids[:, :k]], self._weighted(values[:, :k], ids[:, :k], own))
+            weights = self._weighted(placed, values[:, :k], ids[:, :k], own)
+            numbers = majority(self._kept.numbers[ids[:, :k]], weights)
             scores[k] = float((self.classes_[numbers] == labels).mean())
         return scores
 
