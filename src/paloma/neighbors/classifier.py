@@ -386,7 +386,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[majority(*self._votes(X))]
 
     def _queries(self, placed: Placed, X: ArrayLike) -> Any:
-        return reader_of(bare_learner(self.metric_)).sized(check.check_queries(self, X, placed.items.X.dtype))
+        rows = check.check_rows(self, X, reset=False, dtype=placed.items.X.dtype)
+        return reader_of(bare_learner(self.metric_)).sized(rows)
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
