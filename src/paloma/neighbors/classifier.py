@@ -34,8 +34,7 @@ from ..estimators import (
     settle,
 )  # fmt: skip
 from ..estimators.base import Learner
-from ._judges import judged_count
-from ._voters import Voters
+from ._voters import Voters, judged_count
 
 # Rows of a stream judge how many neighbors vote each time there are so many times as many.
 GROWTH = 1.5
