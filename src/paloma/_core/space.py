@@ -241,10 +241,6 @@ class Space(ABC):
     def open(self, X: Rows, ids: Array) -> None:  # noqa: B027
         """Rows of X that come next have these numbers in the whole data, over all shards."""
 
-    def published(self) -> dict[str, Any]:
-        """Learned attributes that this representation adds to the estimator's."""
-        return {}
-
     def divisor(self, scale: float | None) -> Any:
         """What rows are divided by, if the model divides them by `scale`."""
         return 1.0 if scale is None else scale

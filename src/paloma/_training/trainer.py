@@ -17,7 +17,7 @@ from .._core.stream import Counts, Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._rows import stacked
-from .._threads import sharing
+from .._threads import jobs, sharing
 from .._typing import Array, Rows
 from .input import Checked
 from .model import Model
@@ -49,8 +49,8 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
-        with narrated(self.settings.verbose > 0), sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
-            settings, old = self.settings, self.model
+        settings, old, d = self.settings, self.model, data.X.shape[1]
+        with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
             mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
             labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
             if first is None and len(labels) < 2:
@@ -105,8 +105,8 @@ class Trainer:
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
-        settings, fresh = self.settings, self.model is None
-        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+        settings, fresh, d = self.settings, self.model is None, data.X.shape[1]
+        with jobs(settings.n_jobs), sharing(PAIRS, d, d):
             labels = Labels() if fresh else self.model.labels
             for y in (classes, data.y):
                 labels = labels if y is None else labels.extended(y, settings.unlabeled)

@@ -154,7 +154,7 @@ class Learner(BaseEstimator):
             its own on top of the shared one, M_g = lam U + mu L_g; `classes_` are the groups, and `group=` reads one. A
             group that never spoke has lam U + mu times the start. Needs a learner with lam, such as LODML.
         """
-        with jobs(self.n_jobs), check.unchanged_on_error(self):
+        with check.unchanged_on_error(self):
             settings = self._settings()
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
@@ -190,7 +190,7 @@ class Learner(BaseEstimator):
 
         Ctrl-C before the first step leaves the model as it was; later, it takes effect when all rows are learned.
         """
-        with jobs(self.n_jobs), whole_calls(), check.unchanged_on_error(self):
+        with whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
             space = None if model is None else model.space
@@ -268,8 +268,6 @@ class Learner(BaseEstimator):
         self.classes_ = model.labels.sorted.copy()
         self.n_triplets_, self.n_updates_ = model.counts.seen, model.counts.updates
         self.loss_ = getattr(self, "loss_", 0.0) if loss is None else loss
-        for name, value in model.space.published().items():
-            setattr(self, name, value)
 
     @alone
     def to(self, device: Any) -> Self:

@@ -17,7 +17,7 @@ LEARNERS: dict[str, type[Learner]] = {name: getattr(estimators, name) for name i
 # What users see of a learner; classes_, scale_ and the counters come from the model. The last two are a checkpoint's
 # mark, and the format that scikit-learn's set_output asks for.
 ATTRIBUTES = ("loss_", "n_iter_", "mined_", "rounds_", "columns_", "_fit_of", "_sklearn_output_config")
-_OF_MODEL = {"_model", "classes_", "n_triplets_", "n_updates_", "groups_"}
+_OF_MODEL = {"_model", "classes_", "n_triplets_", "n_updates_"}
 _FEATURES = {"n_features_in_", "feature_names_in_"}
 
 
