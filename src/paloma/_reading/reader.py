@@ -72,10 +72,7 @@ class Reader:
 
     def rows(self, X: Any, *, named: bool = True) -> Any:
         """Checked rows, in the learner's precision; `named`: their feature names must be those of `fit`."""
-        return self.sized(check.check_rows(self.owner, X, reset=False, named=named, dtype=self.dtype))
-
-    def sized(self, rows: Any) -> Any:
-        """These rows, unless they are so large that their values would overflow."""
+        rows = check.check_rows(self.owner, X, reset=False, named=named, dtype=self.dtype)
         if check.is_huge(rows):
             self.refuse_huge(rows)
         return rows

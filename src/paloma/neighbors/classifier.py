@@ -386,7 +386,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _queries(self, placed: Placed, X: ArrayLike) -> Any:
         rows = check.check_rows(self, X, reset=False, dtype=placed.items.X.dtype)
-        return reader_of(bare_learner(self.metric_)).sized(rows)
+        if check.is_huge(rows):
+            reader_of(bare_learner(self.metric_)).refuse_huge(rows)
+        return rows
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
