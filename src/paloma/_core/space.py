@@ -325,9 +325,9 @@ class Representation(ABC):
         """How targets and impostors of n of these rows are found, in words."""
         return "exact"
 
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
-        """Squared distances of a few of the rows `known` of X to all of them; None if they are Euclidean."""
-        return None
+    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array]:
+        """If rows are pairwise, the squared distances of a few of the rows `known` of X to all of them."""
+        raise NotImplementedError
 
     @abstractmethod
     def begin(self, choice: Choice, at: Beginning) -> Space:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _validation as check
 from .._core.locality import SHARED, Labels
 from .._core.measure import Measure
-from .._search.voting import COUNTS, RULES, majority, vote_shares, vote_weights
+from .._search.voting import RULES, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
@@ -34,10 +34,7 @@ from ..estimators import (
     settle,
 )  # fmt: skip
 from ..estimators.base import Learner
-from ._voters import Voters, judged_count
-
-# Rows of a stream judge how many neighbors vote each time there are so many times as many.
-GROWTH = 1.5
+from .voters import GROWTH, Voters, judged_count
 
 
 @dataclass
@@ -464,20 +461,6 @@ def judged_of(classifier: MetricKNeighborsClassifier) -> list[int] | None:
     placed = classifier._shown
     classifier._judge(placed)
     return list(placed.judged[1:])
-
-
-def check_judged(judged: Any, n_neighbors: Any, n_rows: int) -> None:
-    """What `judged_of` may give for a classifier of so many rows."""
-    if (judged is None) != (n_neighbors != "auto" or not n_rows):
-        raise ValueError("judged belongs to n_neighbors='auto', and only to it")
-    if judged is None:
-        return
-    if not isinstance(judged, list) or len(judged) != 2:
-        raise ValueError("judged must be two numbers")
-    check.check_between("the number of rows that judged", judged[0], 1, n_rows)
-    check.check_between("the number of neighbors that they found", judged[1], 1, COUNTS[-1])
-    if not n_rows / GROWTH < judged[0]:
-        raise ValueError(f"{judged[0]} rows judged, too few of {n_rows}")
 
 
 def check_n_neighbors(n_neighbors: Any) -> None:
