@@ -11,7 +11,7 @@ import pytest
 from benchmarks.walk import walk
 
 from helpers.data import IRIS, LABELS
-from paloma import LODML
+from paloma import LODML, MetricKNeighborsClassifier, save
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "paloma"
@@ -57,7 +57,7 @@ def test_layers():
 def section(title):
     """What ARCHITECTURE.md says under a title."""
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    return text.partition(f"# {title}\n")[2].partition("\n#")[0]
 
 
 def test_the_drawing_is_the_contract():
@@ -66,10 +66,19 @@ def test_the_drawing_is_the_contract():
     assert drawing.splitlines() == contract["layers"]
 
 
-def test_the_way_of_one_fit_is_what_runs():
-    stations = re.findall(r"`([a-z_/]+\.py)`", section("The way of one `fit`"))
-    LODML(random_state=0).fit(IRIS, LABELS)  # what is cached by the first call is no step of others
-    passed = iter(walk(lambda: LODML(random_state=0).fit(IRIS, LABELS)))
+WAYS = {
+    "`LODML().fit(X, y)`": lambda model, path: LODML(random_state=0).fit(IRIS, LABELS),
+    "`MetricKNeighborsClassifier.predict(X)`": lambda model, path: model.predict(IRIS),
+    "`paloma.save(model, path)`": lambda model, path: save(model.metric_, path),
+}
+
+
+@pytest.mark.parametrize("title", WAYS)
+def test_the_ways_of_calls_are_what_runs(title, tmp_path):
+    model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(IRIS, LABELS)
+    stations = re.findall(r"`([a-z_/]+\.py)`", section(title))
+    passed = iter(walk(lambda: WAYS[title](model, tmp_path / "model.paloma")))
+    assert stations
     for station in stations:
         assert any(Path(module) == PACKAGE / station for module, _ in passed), f"{station} is not reached in this order"
 
