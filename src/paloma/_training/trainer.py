@@ -71,7 +71,8 @@ class Trainer:
                 self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
             else:
                 whitener = scaling.whitener(X, data.near)
-            self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
+            n_triplets = len(first) * (1 if blocks is None else len(blocks))
+            self._begin(X, labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
             averaging = self._averages(given=mined is None, passes=settings.n_epochs)
             stream = self._stream(data, X, own, first)
@@ -147,9 +148,9 @@ class Trainer:
 
     def _begin(
         self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Array | None,
-        whole: bool = False, shares: int = 1,
+        whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
-        """A model at its start; X and triplets are one of so many shares of all that `fit` will see."""
+        """A model at its start; X and triplets are the first of what it will see."""
         settings, inside = self.settings, whitened(X, whitener)
         reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
         counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
@@ -158,11 +159,12 @@ class Trainer:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self.begin_space(inside, triplets, shares)
+        self.begin_space(inside, triplets, n_triplets)
 
-    def begin_space(self, X: Rows, triplets: Array | None, shares: int = 1) -> None:
+    def begin_space(self, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
+        """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
         model, settings = self.model, self.settings
-        n = 0 if triplets is None else shares * len(triplets)
+        n = n_triplets or (0 if triplets is None else len(triplets))
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
         model.space = on_whitened(settings.space, model.whitener).begin(settings.choice, at)
 
