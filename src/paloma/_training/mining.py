@@ -47,11 +47,9 @@ class Miner:
     def rows(self, X: Rows) -> Rows:
         return self.space.mining_rows(X, self.scaled)
 
-    def in_blocks(self, codes: Array) -> bool:
-        return int((codes >= 0).sum()) > EXACT_ROWS and not self.space.pairwise
-
     def blocks(self, codes: Array, rng: np.random.Generator) -> list[Array]:
-        return blocks_of(codes, rng)
+        all_at_once = self.space.pairwise or int((codes >= 0).sum()) <= EXACT_ROWS
+        return [] if all_at_once else blocks_of(codes, rng)
 
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Space | None = None) -> Mined:
         with sharing(TILE, TILE, X.shape[1]):

@@ -60,8 +60,8 @@ class Trainer:
                 )
             codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
             rng = settings.generator()
-            blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
-            X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
+            blocks = mining.blocks(codes, rng) if first is None else []
+            X, own = (data.X[blocks[0]], codes[blocks[0]]) if blocks else (data.X, codes)
             if first is None:
                 self._check_classes(codes, data.y)
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
@@ -71,15 +71,15 @@ class Trainer:
                 self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
             else:
                 whitener = scaling.whitener(X, data.near)
-            n_triplets = len(first) * (1 if blocks is None else len(blocks))
+            n_triplets = len(first) * max(len(blocks), 1)
             self._begin(X, labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
             averaging = self._averages(given=mined is None, passes=settings.n_epochs)
             stream = self._stream(data, X, own, first)
-            if blocks is None:
-                self._epochs(X, stream, mined, averaging, codes)
-            else:
+            if blocks:
                 self._block_epochs(data.X, codes, blocks, stream, averaging)
+            else:
+                self._epochs(X, stream, mined, averaging, codes)
             if codes is not None:
                 self.model.reservoir.add(data.X, codes, self.model.rng)
             self.model.space.close()
