@@ -1,11 +1,17 @@
 """The shape of the project: layers, file sizes, who imports numba, nothing private in tracked files."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from benchmarks.walk import walk
+
+from helpers.data import IRIS, LABELS
+from paloma import LODML, MetricKNeighborsClassifier, save
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "paloma"
@@ -46,6 +52,35 @@ def test_layers():
     command = [sys.executable, "-c", linter, "--no-cache"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def section(title):
+    """What ARCHITECTURE.md says under a title."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    return text.partition(f"# {title}\n")[2].partition("\n#")[0]
+
+
+def test_the_drawing_is_the_contract():
+    contract, _ = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (drawing,) = re.findall("^```\n(.*?)^```", section("Layers"), re.MULTILINE | re.DOTALL)
+    assert drawing.splitlines() == contract["layers"]
+
+
+WAYS = {
+    "`LODML().fit(X, y)`": lambda model, path: LODML(random_state=0).fit(IRIS, LABELS),
+    "`MetricKNeighborsClassifier.predict(X)`": lambda model, path: model.predict(IRIS),
+    "`paloma.save(model, path)`": lambda model, path: save(model.metric_, path),
+}
+
+
+@pytest.mark.parametrize("title", WAYS)
+def test_the_ways_of_calls_are_what_runs(title, tmp_path):
+    model = MetricKNeighborsClassifier(LODML(random_state=0)).fit(IRIS, LABELS)
+    stations = re.findall(r"`([a-z_/]+\.py)`", section(title))
+    passed = iter(walk(lambda: WAYS[title](model, tmp_path / "model.paloma")))
+    assert stations
+    for station in stations:
+        assert any(Path(module) == PACKAGE / station for module, _ in passed), f"{station} is not reached in this order"
 
 
 def test_only_compiled_loops_import_numba():

@@ -56,7 +56,7 @@ from helpers.cli import NAMES, X, Y, run
 from paloma._progress import narrated
 from paloma.cli._batches import Batch
 from paloma.cli._writers import write
-from paloma.neighbors._voters import in_random_order
+from paloma.neighbors.voters import in_random_order
 from paloma.workflow import train, update
 from same import assert_same
 

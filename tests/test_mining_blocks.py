@@ -79,8 +79,8 @@ def test_rows_without_a_label_are_spread_and_do_not_count(in_blocks):
     assert len(blocks) == 4
     assert max(len(rows) for rows in blocks) - min(len(rows) for rows in blocks) <= 2
     miner = settings_of(paloma.LODML()).mining
-    assert miner.in_blocks(codes)
-    assert not miner.in_blocks(codes[:1500])
+    assert miner.blocks(codes, np.random.default_rng(0))
+    assert not miner.blocks(codes[:1500], np.random.default_rng(0))
 
 
 # --- fit -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from paloma._search import tiles as _search
 from paloma._search.voting import majority
 from paloma._spaces.dense.metric import DenseMetric
 from paloma.estimators import reader_of
-from paloma.neighbors import _judges
+from paloma.neighbors import voters
 from twins import mining, neighbors
 
 MEASURE = {ODML: "distance", LODML: "distance", OASIS: "similarity", LOSL: "similarity"}
@@ -288,7 +288,7 @@ def test_many_rows_judge_among_some_of_them(monkeypatch):
     rows = rng.normal(size=(900, 3))
     y = np.where(rng.random(900) < 0.3, 1, 0) ^ (rows[:, 0] > 0)
     metric = ODML(random_state=0).fit(rows, y)
-    monkeypatch.setattr(_judges, "MAX_VOTERS", 300)
+    monkeypatch.setattr(voters, "MAX_VOTERS", 300)
     some = MetricKNeighborsClassifier(metric).fit(rows, y)
     few = evenly_spaced(np.arange(900), 300)
     assert some.n_neighbors_ == MetricKNeighborsClassifier(metric).fit(rows[few], y[few]).n_neighbors_ > 10

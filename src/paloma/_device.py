@@ -43,9 +43,7 @@ def has_triton() -> bool:
 
 
 def resolved(who: str, device: Any) -> Any:
-    """The torch device that is meant, checked to be there; None: NumPy and compiled loops on the CPU."""
-    if device is None:
-        return None
+    """The torch device that is meant, checked to be there; None if "auto" finds none: the CPU without torch."""
     if not isinstance(device, str):
         device = str(device) if is_torch(device) else device
     if not isinstance(device, str):

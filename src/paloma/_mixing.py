@@ -16,7 +16,6 @@ import scipy.sparse as sp
 
 from ._core.choice import Choice
 from ._core.locality import Labels
-from ._core.space import Beginning
 from ._core.stream import Counts, Tally
 from ._training.drift import Drift
 from ._training.model import Model
@@ -58,9 +57,7 @@ def begin(settings: Settings, labels: Labels, scale: Any, rows: Rows, triplets: 
     reservoir = Reservoir(settings.reservoir_size)
     counts, sparse = Counts(n_classes=len(labels)), sp.issparse(rows)
     model = Model(labels, settings.generator(), reservoir, scale, False, sparse, counts=counts, from_labels=True)
-    model.space = settings.space.begin(
-        settings.choice, Beginning(rows, triplets, n_triplets, scale, len(labels), model.rng)
-    )
+    Trainer(settings, model).begin_space(rows, triplets, n_triplets)
     model.space.close()
     return model
 

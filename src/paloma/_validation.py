@@ -42,21 +42,13 @@ def name_of(estimator: Any) -> str:
     return estimator if isinstance(estimator, str) else type(estimator).__name__
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, named: bool = True) -> Any:
-    """X as float64 or float32 rows, finite, C-ordered or CSR with sorted indices; copied only if conversion requires
-    it.
+def check_rows(estimator: Any, X: Any, *, reset: bool, named: bool = True, dtype: Any = None) -> Any:
+    """X as rows, finite, C-ordered or CSR with sorted indices; copied only if conversion requires it.
 
     named=False: X are the points of triplets or pairs, whose columns can have no names to compare.
+    dtype : the precision that a fitted estimator learned in; None: float64 or float32.
     """
-    return _rows(estimator, X, reset, FLOATS, named)
-
-
-def check_queries(estimator: Any, X: Any, dtype: Any, *, named: bool = True) -> Any:
-    """Rows for a fitted estimator, in the precision it learned in."""
-    return _rows(estimator, X, False, [dtype], named)
-
-
-def _rows(estimator: Any, X: Any, reset: bool, dtypes: list[Any], named: bool) -> Any:
+    dtypes = FLOATS if dtype is None else [dtype]
     if not reset and not (named and hasattr(estimator, "feature_names_in_")) and _plain(X, dtypes):
         _check_width(estimator, X)
         return read_only(np.ascontiguousarray(X))

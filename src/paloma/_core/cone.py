@@ -1,6 +1,7 @@
 """Projection onto the cone of p.s.d. matrices, and the constrained step (theory 3, 6.2 and 6.4)."""
 
 from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack
@@ -136,14 +137,14 @@ class Solved:
         return matrix - own if self._less else own
 
 
+@dataclass(eq=False)
 class Follower:
     """P_+ of matrices that move a little from one read-out to the next, each known by a name.
 
     What is known of a matrix is true of it whatever its name: names only say where to look. Copies know nothing yet.
     """
 
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Solved] = {}
+    _known: dict[Hashable, Solved] = field(default_factory=dict, init=False, repr=False)
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return Follower, ()
@@ -152,10 +153,6 @@ class Follower:
     def knows(self) -> bool:
         """Whether any matrix is known."""
         return bool(self._known)
-
-    def forget(self) -> None:
-        """Begin again: matrices have moved far."""
-        self._known.clear()
 
     def project(self, name: Hashable, matrix: Array) -> Array:
         """P_+ of a symmetric matrix."""

@@ -5,7 +5,7 @@ Compiled loops take both weights and one code per pair; a code below zero has no
 everything.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,23 +26,20 @@ class Locality:
 
     lam: float
     mu: float
-    is_local: bool = field(init=False)
-    kernel: ClassKernel = field(init=False)  # T as compiled loops take it
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "is_local", self.mu != 0.0)
-        object.__setattr__(self, "kernel", ClassKernel(self.lam, self.mu, self.lam * self.lam, self.mu * self.mu))
+    is_local: bool
+    kernel: ClassKernel  # T as compiled loops take it
 
     @classmethod
     def shared(cls) -> "Locality":
         """One metric for all: T = 1."""
-        return cls(1.0, 0.0)
+        return cls.per_class(1.0)
 
     @classmethod
     def per_class(cls, lam: float) -> "Locality":
         """M_c = lam U + (1 - lam) L_c, eq. (7) and (13)."""
         check_real("lam", lam, 0.0, 1.0)
-        return cls(float(lam), 1.0 - float(lam))
+        lam, mu = float(lam), 1.0 - float(lam)
+        return cls(lam, mu, mu != 0.0, ClassKernel(lam, mu, lam * lam, mu * mu))
 
 
 class Labels:

@@ -12,10 +12,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Psd:
-    """A p.s.d. policy: `word` is never, end, every, step or exact; `every` counts triplets (0: not used)."""
+    """A p.s.d. policy: `word` is never, end, every, step or exact; `every` counts triplets (0: not used).
+
+    sequential : whether each triplet needs an eigenproblem, which no block can do.
+    """
 
     word: str
     every: int = 0
+    sequential: bool = False
 
     @classmethod
     def parse(cls, policy: str | int, step: str) -> "Psd":
@@ -28,9 +32,4 @@ class Psd:
             raise ValueError(f"psd must be 'never', 'end', 'step', 'exact' or a positive int, got {policy!r}.")
         if policy == "exact" and step not in ("pa", "pa1"):
             raise ValueError(f"psd='exact' is derived for step='pa' and 'pa1' only, got step={step!r}.")
-        return cls(policy)
-
-    @property
-    def sequential(self) -> bool:
-        """Whether each triplet needs an eigenproblem, which no block can do."""
-        return self.word in ("step", "exact")
+        return cls(policy, sequential=policy in ("step", "exact"))

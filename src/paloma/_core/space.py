@@ -241,10 +241,6 @@ class Space(ABC):
     def open(self, X: Rows, ids: Array) -> None:  # noqa: B027
         """Rows of X that come next have these numbers in the whole data, over all shards."""
 
-    def published(self) -> dict[str, Any]:
-        """Learned attributes that this representation adds to the estimator's."""
-        return {}
-
     def divisor(self, scale: float | None) -> Any:
         """What rows are divided by, if the model divides them by `scale`."""
         return 1.0 if scale is None else scale
@@ -329,9 +325,9 @@ class Representation(ABC):
         """How targets and impostors of n of these rows are found, in words."""
         return "exact"
 
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
-        """Squared distances of a few of the rows `known` of X to all of them; None if they are Euclidean."""
-        return None
+    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array]:
+        """If rows are pairwise, the squared distances of a few of the rows `known` of X to all of them."""
+        raise NotImplementedError
 
     @abstractmethod
     def begin(self, choice: Choice, at: Beginning) -> Space:

@@ -22,6 +22,9 @@ from .._search.voting import majority
 from .._typing import Array
 from .vectors import Balance, augmented_items, augmented_queries, extra_columns
 
+# Neighbors that vote when a learner scores itself.
+N_VOTERS = 3
+
 
 @dataclass(frozen=True, eq=False)
 class Reader:
@@ -69,10 +72,7 @@ class Reader:
 
     def rows(self, X: Any, *, named: bool = True) -> Any:
         """Checked rows, in the learner's precision; `named`: their feature names must be those of `fit`."""
-        return self.sized(check.check_queries(self.owner, X, self.dtype, named=named))
-
-    def sized(self, rows: Any) -> Any:
-        """These rows, unless they are so large that their values would overflow."""
+        rows = check.check_rows(self.owner, X, reset=False, named=named, dtype=self.dtype)
         if check.is_huge(rows):
             self.refuse_huge(rows)
         return rows
@@ -160,12 +160,12 @@ class Reader:
         )
         return float((positive > negative).mean()) if len(triplets) else 0.0
 
-    def accuracy(self, rows: Any, y: Any, k: int = 3) -> float:
-        """Accuracy of k-NN among the rows that the learner remembers, or if only training rows are candidates, among
+    def accuracy(self, rows: Any, y: Any) -> float:
+        """Accuracy of 3-NN among the rows that the learner remembers, or if only training rows are candidates, among
         those; a row that is one of them is not its own neighbor. Rows of classes never met vote for each other."""
         labels = check.check_labels(self.owner, y, rows.shape[0])
         if self.training is not None:
-            return self._accuracy_among(*self.training, rows, labels, k)
+            return self._accuracy_among(*self.training, rows, labels)
         kept, codes = self.remembered()
         if len(codes) < 2:
             raise ValueError(
@@ -184,23 +184,23 @@ class Reader:
             kept, codes = stacked([kept, rows[new]]), np.concatenate([codes, wanted[new]])
         else:
             places = self.places(kept, codes)
-        _, ids = self.items(kept, places).search(rows, min(k, len(codes) - 1), own=own)
+        _, ids = self.items(kept, places).search(rows, min(N_VOTERS, len(codes) - 1), own=own)
         return float((majority(codes[ids]) == wanted).mean())
 
-    def leave_one_out(self, rows: Any, y: Any, k: int = 3) -> float:
-        """Accuracy of leave-one-out k-NN among these rows; or, if only training rows are candidates, among those."""
+    def leave_one_out(self, rows: Any, y: Any) -> float:
+        """Accuracy of leave-one-out 3-NN among these rows; or, if only training rows are candidates, among those."""
         labels = check.check_labels(self.owner, y, rows.shape[0])
         if self.training is not None:
-            return self._accuracy_among(*self.training, rows, labels, k)
+            return self._accuracy_among(*self.training, rows, labels)
         n = rows.shape[0]
         if n < 2:
             raise ValueError(f"{self.who}.leave_one_out_score needs at least 2 rows, got {n}.")
         items = self.items(rows, self.candidates(rows, labels))
         numbers = np.unique(labels, return_inverse=True)[1]
-        _, ids = items.search(rows, min(k, n - 1), own=np.arange(n))
+        _, ids = items.search(rows, min(N_VOTERS, n - 1), own=np.arange(n))
         return float((majority(numbers[ids]) == numbers).mean())
 
-    def _accuracy_among(self, training: Array, codes: Array | None, rows: Array, labels: Array, k: int) -> float:
+    def _accuracy_among(self, training: Array, codes: Array | None, rows: Array, labels: Array) -> float:
         if codes is None:
             raise ValueError(f"{self.who} was fitted without y: its training rows have no classes to vote with.")
         known = np.flatnonzero(codes >= 0)
@@ -208,7 +208,7 @@ class Reader:
         place[known] = np.arange(len(known))
         numbers = self.metric.numbers(rows)
         own = np.where(numbers >= 0, place[numbers], -1)
-        _, ids = self.items(training[known], codes[known]).search(rows, min(k, len(known) - 1), own=own)
+        _, ids = self.items(training[known], codes[known]).search(rows, min(N_VOTERS, len(known) - 1), own=own)
         return float((majority(codes[known][ids]) == self.codes(labels, len(labels))).mean())
 
     # -- matrices and search vectors: not for kernels ----------------------------------------------------------

@@ -47,19 +47,17 @@ class Miner:
     def rows(self, X: Rows) -> Rows:
         return self.space.mining_rows(X, self.scaled)
 
-    def in_blocks(self, codes: Array) -> bool:
-        return int((codes >= 0).sum()) > EXACT_ROWS and not self.space.pairwise
-
     def blocks(self, codes: Array, rng: np.random.Generator) -> list[Array]:
-        return blocks_of(codes, rng)
+        all_at_once = self.space.pairwise or int((codes >= 0).sum()) <= EXACT_ROWS
+        return [] if all_at_once else blocks_of(codes, rng)
 
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Space | None = None) -> Mined:
-        known = np.flatnonzero(codes >= 0)
         with sharing(TILE, TILE, X.shape[1]):
-            distances = self.space.mining_distances(X, known, space)
-            if distances is None:
+            if not self.space.pairwise:
                 return self.near(X, codes, anchors).mined()
+            known = np.flatnonzero(codes >= 0)
             inside = None if anchors is None else np.searchsorted(known, anchors)
+            distances = self.space.mining_distances(X, known, space)
             mined = mine_by(distances, codes[known], *self._sizes, inside)
         mined.triplets = known[mined.triplets]
         return mined
@@ -78,8 +76,12 @@ class Miner:
     def target_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array:
         """Labeled rows, or `anchors` among them, each with its targets."""
         known = np.flatnonzero(codes >= 0)
-        inside = None if anchors is None else np.searchsorted(known, anchors)
-        return known[target_pairs(self.rows(X[known]), codes[known], self.n_targets, inside)]
+        rows, inside = self.rows(X[known]), np.arange(len(known))
+        if anchors is not None:
+            inside = np.searchsorted(known, anchors)
+        targets, _ = closest_of_class(rows, codes[known], inside, self.n_targets, center_of(rows))
+        pairs = np.stack([np.broadcast_to(inside[:, None], targets.shape), targets], axis=2)
+        return known[pairs[targets >= 0]]
 
     def free(self, X: Rows, anchors: Array, rng: np.random.Generator) -> Array:
         return neighbor_triplets(X, anchors, rng, self.n_targets)
@@ -139,14 +141,6 @@ def near(
     search = search or neighbors_by_class
     targets, reaches, impostors, distances, mean = search(X, codes, anchors, n_targets, n_impostors)
     return Near(anchors, targets, within(impostors, distances, targets, reaches, 2.0 * impostor_margin * mean, least))
-
-
-def target_pairs(X: Any, codes: Array, n_targets: int, anchors: Array | None = None) -> Array:
-    """(row, target) for each of the `anchors` (default: all rows) and its nearest rows of the same class."""
-    anchors = np.arange(X.shape[0]) if anchors is None else anchors
-    targets = closest_of_class(X, codes, anchors, n_targets, center_of(X))[0]
-    pairs = np.stack([np.broadcast_to(anchors[:, None], targets.shape), targets], axis=2)
-    return pairs[targets >= 0]
 
 
 def within(impostors: Array, distances: Array, targets: Array, reaches: Array, slack: float, least: int) -> Array:

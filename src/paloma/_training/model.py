@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._core.choice import Choice
-from .._core.interrupt import learning_begins
 from .._core.locality import FREE, Labels
 from .._core.regions import Regions
-from .._core.space import Kept, Pass, Space
-from .._core.stream import Counts, Stream, Tally
+from .._core.space import Kept, Space
+from .._core.stream import Counts
 from .._reading import Balance, Reader
 from .._reading.whitened import Whitened, on_whitened, whitened, widened
 from .._typing import Array, Rows
@@ -69,14 +67,6 @@ class Model:
     def know(self, labels: Labels) -> None:
         """Take in more classes."""
         self.labels, self.counts.n_classes = labels, len(labels)
-
-    def learn(self, choice: Choice, stream: Stream, averaging: bool, block: int | str, advance: Any = None) -> Tally:
-        """One pass over a stream."""
-        learning_begins()
-        tally = self.space.learn(choice, stream, self.counts, Pass(averaging, self.rng, block, advance))
-        self.counts.add(tally)
-        self.metric = self.balance = None
-        return tally
 
     def places(self, X: Rows, codes: Any) -> Any:
         """Where rows stand for the locality: the codes of their classes, or their regions."""

@@ -89,12 +89,9 @@ class Mining(Protocol):
         """X as triplets are mined in it."""
         ...
 
-    def in_blocks(self, codes: Array) -> bool:
-        """Whether labeled rows are too many to compare all with all, so that `fit` mines and learns by blocks."""
-        ...
-
     def blocks(self, codes: Array, rng: np.random.Generator) -> list[Array]:
-        """Row numbers of random blocks, which have their share of every class."""
+        """If labeled rows are too many to compare all with all, row numbers of random blocks that mine and learn by
+        themselves, each with its share of every class; else none."""
         ...
 
     def mine(self, X: Rows, codes: Array, anchors: Array | None = None, space: Space | None = None) -> Mined:

@@ -37,6 +37,7 @@ class Settings:
     pair_threshold: float | str
     block_size: int | str
     random_state: Any
+    n_jobs: int | None
     verbose: int
 
     def bound(self, d: int, names: Any) -> "Settings":

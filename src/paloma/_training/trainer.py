@@ -12,12 +12,12 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning
+from .._core.space import PAIRS, Beginning, Pass
 from .._core.stream import Counts, Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._rows import stacked
-from .._threads import sharing
+from .._threads import jobs, sharing
 from .._typing import Array, Rows
 from .input import Checked
 from .model import Model
@@ -49,8 +49,8 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
-        with narrated(self.settings.verbose > 0), sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
-            settings, old = self.settings, self.model
+        settings, old, d = self.settings, self.model, data.X.shape[1]
+        with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
             mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
             labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
             if first is None and len(labels) < 2:
@@ -60,25 +60,26 @@ class Trainer:
                 )
             codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
             rng = settings.generator()
-            blocks = mining.blocks(codes, rng) if first is None and mining.in_blocks(codes) else None
-            X, own = (data.X, codes) if blocks is None else (data.X[blocks[0]], codes[blocks[0]])
+            blocks = mining.blocks(codes, rng) if first is None else []
+            X, own = (data.X[blocks[0]], codes[blocks[0]]) if blocks else (data.X, codes)
             if first is None:
                 self._check_classes(codes, data.y)
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
                 whitener = scaling.labeled_whitener(X, own)
                 mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
-                search = settings.space.mined_by(X, int((own >= 0).sum()))
-                first, self.mined = mined.triplets, {**mined.summary(), "search": search}
+                first, n = mined.triplets, int((own >= 0).sum())
+                self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
             else:
                 whitener = scaling.whitener(X, data.near)
-            self._begin(X, labels, rng, first, whitener, whole=True, shares=1 if blocks is None else len(blocks))
+            n_triplets = len(first) * max(len(blocks), 1)
+            self._begin(X, labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
             averaging = self._averages(given=mined is None, passes=settings.n_epochs)
             stream = self._stream(data, X, own, first)
-            if blocks is None:
-                self._epochs(X, stream, mined, averaging, codes)
-            else:
+            if blocks:
                 self._block_epochs(data.X, codes, blocks, stream, averaging)
+            else:
+                self._epochs(X, stream, mined, averaging, codes)
             if codes is not None:
                 self.model.reservoir.add(data.X, codes, self.model.rng)
             self.model.space.close()
@@ -105,8 +106,8 @@ class Trainer:
 
     def partial_fit(self, data: Checked, classes: Any) -> None:
         """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
-        settings, fresh = self.settings, self.model is None
-        with sharing(PAIRS, data.X.shape[1], data.X.shape[1]):
+        settings, fresh, d = self.settings, self.model is None, data.X.shape[1]
+        with jobs(settings.n_jobs), sharing(PAIRS, d, d):
             labels = Labels() if fresh else self.model.labels
             for y in (classes, data.y):
                 labels = labels if y is None else labels.extended(y, settings.unlabeled)
@@ -147,9 +148,9 @@ class Trainer:
 
     def _begin(
         self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Array | None,
-        whole: bool = False, shares: int = 1,
+        whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
-        """A model at its start; X and triplets are one of so many shares of all that `fit` will see."""
+        """A model at its start; X and triplets are the first of what it will see."""
         settings, inside = self.settings, whitened(X, whitener)
         reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
         counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
@@ -158,11 +159,12 @@ class Trainer:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self.begin_space(inside, triplets, shares)
+        self.begin_space(inside, triplets, n_triplets)
 
-    def begin_space(self, X: Rows, triplets: Array | None, shares: int = 1) -> None:
+    def begin_space(self, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
+        """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
         model, settings = self.model, self.settings
-        n = 0 if triplets is None else shares * len(triplets)
+        n = n_triplets or (0 if triplets is None else len(triplets))
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
         model.space = on_whitened(settings.space, model.whitener).begin(settings.choice, at)
 
@@ -202,7 +204,14 @@ class Trainer:
     # -- passes ------------------------------------------------------------------------------------------------------
 
     def learn(self, stream: Stream, averaging: bool, advance: Any = None) -> Tally:
-        return self.model.learn(self.settings.choice, stream, averaging, self.settings.block_size, advance)
+        """One pass over a stream."""
+        model, settings = self.model, self.settings
+        learning_begins()
+        how = Pass(averaging, model.rng, settings.block_size, advance)
+        tally = model.space.learn(settings.choice, stream, model.counts, how)
+        model.counts.add(tally)
+        model.metric = model.balance = None
+        return tally
 
     def _averages(self, *, given: bool, passes: int) -> bool:
         """Whether averaged iterates are kept: not by default if a single pass of given triplets is learned."""

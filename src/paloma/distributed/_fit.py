@@ -13,13 +13,13 @@ from .. import _validation as check
 from .._mixing import Learned, begin, check_mixable, common_scale, join, learn_shard, mix
 from .._progress import progress
 from .._training.partitions import one_reservoir
-from ..estimators import is_learner, model_of, settings_of, with_model
+from ..estimators import bound_settings_of, is_learner, model_of, settings_of, with_model
 from ..estimators.base import Learner
 from . import _plan as plan
 from ._checkpoint import Checkpoint
 from ._mining import check_formed, plans_across, plans_within
 from ._runner import later, reduced, runner
-from ._shards import bound, shards_of
+from ._shards import shards_of
 from ._survey import Survey
 
 # mining="auto" looks across shards up to this many rows, bytes and shards, as one machine would; the work grows with
@@ -201,14 +201,15 @@ def _begin(learner: Learner, pair: Any, job: plan.Job, chosen: plan.Plan, scale:
     rows, codes = plan.rows_of(learner, pair, job)
     X, _, _ = chosen.pool(rows.X, codes, job.first)
     triplets = chosen.near.mined().triplets
-    return with_model(learner, begin(bound(learner), job.labels, scale, X, triplets, n_triplets))
+    return with_model(learner, begin(bound_settings_of(learner), job.labels, scale, X, triplets, n_triplets))
 
 
 def _learn(learner: Learner, pair: Any, job: plan.Job, chosen: plan.Plan, number: int) -> Learned:
     """One shard in one round."""
     rows, codes = plan.rows_of(learner, pair, job)
     X, codes, numbers = chosen.pool(rows.X, codes, job.first)
-    return learn_shard(bound(learner), model_of(learner), X, codes, numbers, chosen.near, job.random(number))
+    settings, model = bound_settings_of(learner), model_of(learner)
+    return learn_shard(settings, model, X, codes, numbers, chosen.near, job.random(number))
 
 
 def _join(learner: Learner, learned: Learned) -> Learner:

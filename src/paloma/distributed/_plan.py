@@ -17,8 +17,8 @@ from .._training.partitions import Found, Partition, meet, total_of
 from .._training.parts import Near
 from .._training.reservoir import Reservoir
 from .._typing import Array
-from ..estimators import settings_of
-from ._shards import Rows, bound, read
+from ..estimators import bound_settings_of, settings_of
+from ._shards import Rows, read
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Plan:
     @classmethod
     def of(cls, learner: Any, near: Near, pool: Any, summary: Any = None, **lent: Any) -> "Plan":
         mined = near.mined()
-        scale = bound(learner).scaling.scale(pool, mined.triplets)
+        scale = bound_settings_of(learner).scaling.scale(pool, mined.triplets)
         tables = Near(*(a.astype(np.int32) for a in (near.anchors, near.targets, near.impostors)))
         return cls(tables, scale, len(mined.triplets), summary or mined.summary(), **lent)
 
@@ -138,7 +138,7 @@ def plan_within(learner: Any, pair: Any, job: Job) -> Plan:
     if len(np.unique(codes[known])) < 2:
         nobody = np.full((len(known), 1), -1)
         return Plan.of(learner, Near(known, nobody, nobody), rows.X)
-    mining = bound(learner).mining
+    mining = bound_settings_of(learner).mining
     return Plan.of(learner, mining.near(mining.rows(rows.X), codes), rows.X)
 
 
@@ -147,7 +147,7 @@ def partition(learner: Any, pair: Any, job: Job) -> Partition:
     rows, codes = rows_of(learner, pair, job)
     known = np.flatnonzero(codes != FREE)
     X = rows.X if len(known) == len(codes) else rows.X[known]
-    return Partition(bound(learner).mining.rows(X), codes[known], job.first + known)
+    return Partition(bound_settings_of(learner).mining.rows(X), codes[known], job.first + known)
 
 
 def look(learner: Any, found: Found | None, own: Any, jobs: tuple[Job, Job], other: Any, center: Any) -> Found:

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from .. import _validation as check
 from .._core.locality import FREE
 from .._optional import optional
-from .._training.settings import Settings
 from .._typing import Array
 from ..estimators import settings_of
 
@@ -165,11 +164,6 @@ class Rows:
         codes = labels.codes(self.y, settings_of(learner).unlabeled) if len(self.y) else np.empty(0, np.int32)
         codes[held] = FREE
         return codes
-
-
-def bound(learner: Any) -> Settings:
-    """The settings of a learner that knows its features."""
-    return settings_of(learner).bound(learner.n_features_in_, getattr(learner, "feature_names_in_", None))
 
 
 def read(learner: Any, pair: tuple[Any, Any], number: int, dtype: Any = None) -> Rows:

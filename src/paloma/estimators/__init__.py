@@ -8,6 +8,7 @@ from ._calls import settle as settle
 from ._interface import Mark as Mark
 from ._interface import at_start as at_start
 from ._interface import bare_learner as bare_learner
+from ._interface import bound_settings_of as bound_settings_of
 from ._interface import changed_parameters as changed_parameters
 from ._interface import changed_since as changed_since
 from ._interface import is_learner as is_learner
@@ -19,9 +20,9 @@ from ._interface import obey as obey
 from ._interface import parted as parted
 from ._interface import projected as projected
 from ._interface import reader_of as reader_of
-from ._interface import refuse_restructured as refuse_restructured
 from ._interface import settings_of as settings_of
 from ._interface import tallies_of as tallies_of
+from ._interface import to_be_saved as to_be_saved
 from ._interface import widen as widen
 from ._interface import with_model as with_model
 from .distance import L2ODML, LODML, ODML, DiagonalODML

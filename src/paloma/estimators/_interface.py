@@ -80,6 +80,11 @@ def settings_of(learner: Learner) -> Settings:
     return learner._settings()
 
 
+def bound_settings_of(learner: Learner) -> Settings:
+    """The same of a learner that knows its features."""
+    return learner._bound()
+
+
 def changed_since(learner: Learner) -> list[str]:
     """Parameters that were given another value since the learner last learned, and that learning goes by."""
     return learner._changed()
@@ -114,9 +119,10 @@ def with_model(learner: Learner, model: Model, loss: float | None = None) -> Lea
     return out
 
 
-def refuse_restructured(learner: Learner) -> None:
-    """Refuse to save a model whose parameters were set to what it was not built from."""
+def to_be_saved(learner: Learner) -> tuple[Settings, Model]:
+    """The model, and settings that know its features; refused if parameters were set to what it was not built from."""
     learner._refuse_restructuring(learner._model, "be saved")
+    return learner._bound(), learner._model
 
 
 def measure_of(learner: Learner) -> Measure:

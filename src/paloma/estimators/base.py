@@ -154,12 +154,12 @@ class Learner(BaseEstimator):
             its own on top of the shared one, M_g = lam U + mu L_g; `classes_` are the groups, and `group=` reads one. A
             group that never spoke has lam U + mu times the start. Needs a learner with lam, such as LODML.
         """
-        with jobs(self.n_jobs), check.unchanged_on_error(self):
+        with check.unchanged_on_error(self):
             settings = self._settings()
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
                 raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
-            trainer = Trainer(self._bound(settings), vars(self).get("_model"))
+            trainer = Trainer(self._bound(), vars(self).get("_model"))
             trainer.fit(data)
             self._begun = self._structure()
             self.__dict__.pop("mined_", None)
@@ -190,14 +190,14 @@ class Learner(BaseEstimator):
 
         Ctrl-C before the first step leaves the model as it was; later, it takes effect when all rows are learned.
         """
-        with jobs(self.n_jobs), whole_calls(), check.unchanged_on_error(self):
+        with whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
             space = None if model is None else model.space
             data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if classes is not None:
                 classes = check.check_labels(self, classes, np.size(classes), "classes")
-            trainer = Trainer(self._bound(settings), model)
+            trainer = Trainer(self._bound(), model)
             trainer.partial_fit(data, classes)
             self._publish(trainer.model, trainer.loss)
             self._learned_with = self.get_params(deep=False)
@@ -224,9 +224,9 @@ class Learner(BaseEstimator):
         then = vars(self).get("_learned_with", now)
         return [name for name in now if name not in self._immaterial and _differ(now[name], then[name])]
 
-    def _bound(self, settings: Settings) -> Settings:
+    def _bound(self) -> Settings:
         """Settings that know the features, kept in place of those that do not."""
-        bound = settings.bound(int(self.n_features_in_), getattr(self, "feature_names_in_", None))
+        bound = self._settings().bound(int(self.n_features_in_), getattr(self, "feature_names_in_", None))
         self._parsed = (self._parsed[0], bound)
         return bound
 
@@ -268,8 +268,6 @@ class Learner(BaseEstimator):
         self.classes_ = model.labels.sorted.copy()
         self.n_triplets_, self.n_updates_ = model.counts.seen, model.counts.updates
         self.loss_ = getattr(self, "loss_", 0.0) if loss is None else loss
-        for name, value in model.space.published().items():
-            setattr(self, name, value)
 
     @alone
     def to(self, device: Any) -> Self:
@@ -284,9 +282,9 @@ class Learner(BaseEstimator):
         """
         with check.unchanged_on_error(self):
             self.device, self._followed = device, None
-            settings = self._settings()
+            self._settings()
             if self.__sklearn_is_fitted__():
-                self._model = self._model.moved(self._bound(settings), int(self.n_features_in_))
+                self._model = self._model.moved(self._bound(), int(self.n_features_in_))
                 self._begun = self._structure()
         return self
 

@@ -5,13 +5,12 @@ from typing import Any, cast
 
 from sklearn.utils.validation import check_is_fitted
 
-from .._core.hedge import Hedge
 from .._core.locality import Locality
 from .._core.measure import DISTANCE
 from .._spaces.grouped import Grouped, GroupedSpace
 from .._training.settings import Settings
 from .._typing import Array
-from ._calls import public
+from ._calls import alone, public
 from .distance import DistanceLearner
 from .parameters import parse
 
@@ -101,18 +100,24 @@ class OMDML(DistanceLearner):
         return parse(self, DISTANCE, Locality.per_class(self.lam), Grouped(self.groups, None, self.init, *gating))
 
     @property
-    def _hedge(self) -> Hedge:
+    def _space(self) -> GroupedSpace:
         check_is_fitted(self)
-        return cast(GroupedSpace, self._model.space).state.hedge
+        return cast(GroupedSpace, self._model.space)
+
+    @property
+    @alone
+    def groups_(self) -> dict[str, Array]:
+        """{name: column numbers} of the modalities."""
+        return dict(self._space.groups)
 
     @property
     @public
     def weights_(self) -> Array:
         """(n_groups,) weights theta of the modalities, in the order of `groups_`."""
-        return self._hedge.weights
+        return self._space.state.hedge.weights
 
     @property
     @public
     def weights_path_(self) -> tuple[Array, Array]:
         """Weights over time: triplets seen, and theta then; at most a few hundred points."""
-        return self._hedge.history
+        return self._space.state.hedge.history

@@ -118,5 +118,5 @@ def projected(learner: Any) -> Projected:
 def _device(learner: Any) -> str | None:
     """The device that a learner asks for: its parameter; None: that of the tensors it learned from, if it was a GPU."""
     wanted = learner.device if learner.device is not None else vars(learner).get("_followed")
-    device = resolved(type(learner).__name__, wanted)
+    device = None if wanted is None else resolved(type(learner).__name__, wanted)
     return None if device is None else str(device)

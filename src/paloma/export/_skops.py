@@ -61,7 +61,7 @@ SKOPS_TYPES = [
     "paloma.estimators.similarity.L2OSL",
     "paloma.estimators.similarity.LOSL",
     "paloma.estimators.similarity.OASIS",
-    "paloma.neighbors._voters.Voters",
+    "paloma.neighbors.voters.Voters",
     "paloma.neighbors.classifier.MetricKNeighborsClassifier",
     "paloma.neighbors.classifier.Placed",
     "paloma.preprocessing.UnitRows",

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _validation as check
 from .._core.locality import SHARED, Labels
-from .._search.voting import COUNTS, RULES, majority, vote_shares, vote_weights
+from .._core.measure import Measure
+from .._search.voting import RULES, majority, vote_shares, vote_weights
 from .._threads import jobs
 from .._typing import Array
 from ..estimators import (
@@ -26,7 +27,6 @@ from ..estimators import (
     converted,
     following,
     is_learner,
-    measure_of,
     parted,
     reader_of,
     reading,
@@ -34,11 +34,7 @@ from ..estimators import (
     settle,
 )  # fmt: skip
 from ..estimators.base import Learner
-from ._judges import judged_count
-from ._voters import Voters
-
-# Rows of a stream judge how many neighbors vote each time there are so many times as many.
-GROWTH = 1.5
+from .voters import GROWTH, Voters, judged_count
 
 
 @dataclass
@@ -49,6 +45,7 @@ class Placed:
     """
 
     items: Any
+    measure: Measure
     updates: int
     judged: Any
 
@@ -248,7 +245,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         with reading(learner):
             reader = reader_of(learner)
             items = reader.items(rows, reader.candidates(rows, self.classes_[self._kept.numbers]))
-            placed = Placed(items, learner.n_updates_, self._judged)
+            placed = Placed(items, reader.measure, learner.n_updates_, self._judged)
         if self.n_neighbors == "auto":
             self._judge(placed)
         self._placed, self._judged = placed, placed.judged
@@ -257,8 +254,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """What "auto" stands for; found anew if other weights are asked for, or once there are far more rows."""
         n, found = len(self._kept), placed.judged
         if found is None or found[0] != self.weights or not n / GROWTH < found[1] <= n:
-            is_distance = measure_of(bare_learner(self.metric_)).is_distance
-            placed.judged = found = (self.weights, n, judged_count(placed.items, self._kept, self.weights, is_distance))
+            count = judged_count(placed.items, self._kept, self.weights, placed.measure.is_distance)
+            placed.judged = found = (self.weights, n, count)
         return found[2]
 
     @property
@@ -366,7 +363,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             ids = self._kept.row_numbers[ids]
         if not return_distance:
             return ids
-        return measure_of(bare_learner(self.metric_)).visible(values), ids
+        return placed.measure.visible(values), ids
 
     @following
     def predict(self, X: ArrayLike) -> Array:
@@ -385,14 +382,17 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[majority(*self._votes(X))]
 
     def _queries(self, placed: Placed, X: ArrayLike) -> Any:
-        return reader_of(bare_learner(self.metric_)).sized(check.check_queries(self, X, placed.items.X.dtype))
+        rows = check.check_rows(self, X, reset=False, dtype=placed.items.X.dtype)
+        if check.is_huge(rows):
+            reader_of(bare_learner(self.metric_)).refuse_huge(rows)
+        return rows
 
     def _votes(self, X: ArrayLike) -> tuple[Array, Array]:
         """Class numbers of the neighbors, and the weights of their votes."""
         self._check_parameters()
         placed = self._shown
         values, ids, own = self._asked(placed, X, self._count(placed))
-        return self._kept.numbers[ids], self._weighted(values, ids, own)
+        return self._kept.numbers[ids], self._weighted(placed, values, ids, own)
 
     def _asked(self, placed: Placed, X: ArrayLike, k: int) -> tuple[Array, Array, Array | None]:
         """Values and numbers of the neighbors, and the value of each query with itself if the vote asks for it."""
@@ -401,9 +401,8 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             own = placed.items.own_values(rows, SHARED) if self.weights == "soft" else None
             return *placed.items.search(rows, k), own
 
-    def _weighted(self, values: Array, ids: Array, own: Array | None) -> Array:
-        is_distance = measure_of(bare_learner(self.metric_)).is_distance
-        weights = vote_weights(self.weights, values, is_distance, own)
+    def _weighted(self, placed: Placed, values: Array, ids: Array, own: Array | None) -> Array:
+        weights = vote_weights(self.weights, values, placed.measure.is_distance, own)
         return weights if self._kept.weights is None else weights * self._kept.weights[ids]
 
     @following
@@ -436,10 +435,12 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         wanted = list(n_neighbors)
         for k in wanted:
             check.check_between("n_neighbors", k, 1, len(self._kept))
-        values, ids, own = self._asked(self._shown, X, max(wanted))
+        placed = self._shown
+        values, ids, own = self._asked(placed, X, max(wanted))
         labels, scores = check.check_labels(self, y, len(ids)), {}
         for k in wanted:
-            numbers = majority(self._kept.numbers[ids[:, :k]], self._weighted(values[:, :k], ids[:, :k], own))
+            weights = self._weighted(placed, values[:, :k], ids[:, :k], own)
+            numbers = majority(self._kept.numbers[ids[:, :k]], weights)
             scores[k] = float((self.classes_[numbers] == labels).mean())
         return scores
 
@@ -460,20 +461,6 @@ def judged_of(classifier: MetricKNeighborsClassifier) -> list[int] | None:
     placed = classifier._shown
     classifier._judge(placed)
     return list(placed.judged[1:])
-
-
-def check_judged(judged: Any, n_neighbors: Any, n_rows: int) -> None:
-    """What `judged_of` may give for a classifier of so many rows."""
-    if (judged is None) != (n_neighbors != "auto" or not n_rows):
-        raise ValueError("judged belongs to n_neighbors='auto', and only to it")
-    if judged is None:
-        return
-    if not isinstance(judged, list) or len(judged) != 2:
-        raise ValueError("judged must be two numbers")
-    check.check_between("the number of rows that judged", judged[0], 1, n_rows)
-    check.check_between("the number of neighbors that they found", judged[1], 1, COUNTS[-1])
-    if not n_rows / GROWTH < judged[0]:
-        raise ValueError(f"{judged[0]} rows judged, too few of {n_rows}")
 
 
 def check_n_neighbors(n_neighbors: Any) -> None:

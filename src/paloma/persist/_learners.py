@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from .. import estimators
-from .._training.settings import Settings
-from ..estimators import model_of, reading, refuse_restructured, settings_of, with_model
+from ..estimators import bound_settings_of, reading, settings_of, to_be_saved, with_model
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from . import _plain
@@ -18,7 +17,7 @@ LEARNERS: dict[str, type[Learner]] = {name: getattr(estimators, name) for name i
 # What users see of a learner; classes_, scale_ and the counters come from the model. The last two are a checkpoint's
 # mark, and the format that scikit-learn's set_output asks for.
 ATTRIBUTES = ("loss_", "n_iter_", "mined_", "rounds_", "columns_", "_fit_of", "_sklearn_output_config")
-_OF_MODEL = {"_model", "classes_", "n_triplets_", "n_updates_", "groups_"}
+_OF_MODEL = {"_model", "classes_", "n_triplets_", "n_updates_"}
 _FEATURES = {"n_features_in_", "feature_names_in_"}
 
 
@@ -56,9 +55,8 @@ def _write_parameter(writer: Writer, name: str, value: Any, where: str) -> Any:
 def _sound(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     """The state of a model, which is made again from it before anything is written."""
     try:
-        refuse_restructured(learner)
-        own, settings, d = Writer(), _bound(learner), learner.n_features_in_
-        node = write_model(own, model_of(learner), settings, d, f"{where}.model")
+        own, (settings, model), d = Writer(), to_be_saved(learner), learner.n_features_in_
+        node = write_model(own, model, settings, d, f"{where}.model")
         read_model(Reader(own.arrays, 2**62), node, settings, d, f"{where}.model")
     except ModelFileError:
         raise
@@ -66,10 +64,6 @@ def _sound(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
         raise ModelFileError(f"{where} cannot be saved: {error}.") from None
     writer.arrays.update(own.arrays)
     return node
-
-
-def _bound(learner: Learner) -> Settings:
-    return settings_of(learner).bound(int(learner.n_features_in_), getattr(learner, "feature_names_in_", None))
 
 
 def refuse_unknown(state: Any, known: set[str], where: str) -> None:
@@ -106,15 +100,15 @@ def read_learner(reader: Reader, node: dict[str, Any], kind: type[Learner], wher
     for name, default in kind().get_params(deep=False).items():
         if isinstance(default, bool) and not isinstance(getattr(learner, name), bool):
             raise ModelFileError(f"{where}.{name} must be true or false")
-    settings = settings_of(learner)
+    settings_of(learner)
     read_attributes(reader, learner, node["attributes"], ATTRIBUTES, where)
     read_features(reader, learner, node["features"], where)
     if node["model"] is None:
         return learner
     d = learner.n_features_in_
     _check_groups(getattr(learner, "groups", None), d, reader.room)
-    settings = settings.bound(d, getattr(learner, "feature_names_in_", None))
-    return with_model(learner, read_model(reader, node["model"], settings, d, f"{where}.model"))
+    model = read_model(reader, node["model"], bound_settings_of(learner), d, f"{where}.model")
+    return with_model(learner, model)
 
 
 def _read_parameter(reader: Reader, name: str, node: Any, where: str) -> Any:

@@ -14,8 +14,9 @@ from ..estimators import bare_learner, is_learner, parted, reader_of, reading
 from ..estimators.base import Learner
 from ..exceptions import ModelFileError
 from ..neighbors import MetricIndex, MetricKNeighborsClassifier
-from ..neighbors.classifier import check_judged, check_n_neighbors, judged_of, kept_rows, put_rows
+from ..neighbors.classifier import check_n_neighbors, judged_of, kept_rows, put_rows
 from ..neighbors.index import still
+from ..neighbors.voters import check_judged
 from . import _plain
 from ._flat import Reader, Writer
 from ._index import read_index, write_index

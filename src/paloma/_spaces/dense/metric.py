@@ -74,12 +74,12 @@ class DenseMetric:
     def _prepare(self, codes: Iterable[int]) -> None:
         """Build the matrices of these resolved codes that are not built yet: small ones of classes all at once."""
         new, d = [code for code in codes if code not in self._matrices], len(self._state.start)
-        classes = [code for code in new if code >= 0] if d <= SMALL else []
+        classes = [code for code in new if code >= 0]
         with sharing(d, d, d):
-            self._matrices.update(zip(classes, self._build_classes(classes), strict=True))
-            if d**3 < LARGE and self._projected is _project:  # BLAS would not share the work, and following is quick
-                local = [code for code in new if code >= 0 and code not in self._matrices]
-                self._matrices.update(zip(local, in_threads(self._build, local), strict=True))
+            if d <= SMALL:
+                self._matrices.update(zip(classes, self._build_classes(classes), strict=True))
+            elif d**3 < LARGE and self._projected is _project:  # BLAS would not share the work, and following is quick
+                self._matrices.update(zip(classes, in_threads(self._build, classes), strict=True))
             for code in new:
                 if code not in self._matrices:
                     self._matrices[code] = self._build(code)

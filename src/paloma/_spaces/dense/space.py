@@ -103,7 +103,7 @@ class DenseSpace(StackedSpace):
         learned = counts.seen - self._read_at if self._read_at >= 0 else FEW + 1
         self._read_at, follow = counts.seen, None
         if not 0 <= learned <= FEW:
-            self._follower.forget()
+            self._follower = Follower()
         elif self.matrices.symmetric and len(self.matrices.start) >= WIDE and (learned or self._follower.knows):
             follow = self._follower.project
         return DenseMetric(self.matrices, choice.locality, cone, blend, self.factor, strength, follow)

@@ -221,9 +221,6 @@ class GroupedSpace(Space):
             whole.stack[whole.slot(code)] = self._matrices(methodcaller("local", code))
         return whole
 
-    def published(self) -> dict[str, Any]:
-        return {"groups_": dict(self.groups)}
-
     def divisor(self, scale: float | None) -> Any:
         scales = np.ones(len(self.groups)) if self.scales is None else self.scales
         return float(scales[0]) if len(scales) == 1 else scales.copy()

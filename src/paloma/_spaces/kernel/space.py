@@ -91,10 +91,8 @@ class Kernels(Representation):
         check.check_magnitude(who, X, 1.0 / scale)
         return scale
 
-    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array] | None:
+    def mining_distances(self, X: Rows, known: Array, space: Space | None) -> Callable[[Array], Array]:
         """Of a precomputed kernel, the distances that it induces."""
-        if not self.precomputed:
-            return None
         kernel = space.state.kernels[0] if isinstance(space, KernelSpace) else self.kernels(X.shape[1])[0]
         if kernel.keys is None or X.shape[0] == X.shape[1]:
             kernel = kernel.fitted(X, None, 1.0, False, False)

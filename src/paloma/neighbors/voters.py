@@ -1,13 +1,23 @@
-"""Rows that vote: those of `fit`, and a bounded sample of those that came later."""
+"""Rows that vote: those of `fit`, and a bounded sample of those that came later; and how many of them should.
+
+Rows that vote classify each other under the start and tell how many neighbors should vote (theory 23).
+"""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from .._rows import stacked
+from .. import _validation as check
+from .._core.locality import SHARED
+from .._rows import evenly_spaced, stacked
+from .._search.voting import COUNTS, best_count, counts_of
 from .._typing import Array
 
+# Rows that judge, evenly spaced among those that vote, and rows among which they find neighbors by the start.
+MAX_JUDGES, MAX_VOTERS = 1000, 20_000
+# Rows of a stream judge how many neighbors vote each time there are so many times as many.
+GROWTH = 1.5
 _STEP, _MIX_1, _MIX_2 = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 
@@ -74,6 +84,39 @@ class Voters:
         weights = None if self.weights is None else self.weights[kept]
         return replace(self, rows=self.rows[kept], numbers=self.numbers[kept], row_numbers=self.places[kept],
                        weights=weights)  # fmt: skip
+
+
+def judged_count(items: Any, voters: Voters, weights: str, is_distance: bool) -> int:
+    """The number by which rows classify each other best; under the start, because what was learned knows them.
+
+    items : the rows that vote, ready to be searched. weights : the word of the vote.
+    """
+    counts = counts_of(weights, voters.numbers)
+    if len(counts) == 1:
+        return counts[0]
+    numbers, factors, start = voters.numbers, voters.weights, items.metric.at_start()
+    if start is not items.metric:
+        some = evenly_spaced(np.arange(len(voters)), MAX_VOTERS)
+        items = start.items(items.X[some], np.full(len(some), SHARED, np.int32))
+        numbers, factors = numbers[some], None if factors is None else factors[some]
+    rows = evenly_spaced(np.arange(len(numbers)), MAX_JUDGES)
+    values, ids = items.search(items.X[rows], counts[-1], own=rows)
+    own, votes = items.own_values(items.X[rows], SHARED), None if factors is None else factors[ids]
+    return best_count(weights, counts, values, numbers[ids], numbers[rows], is_distance, own, votes)
+
+
+def check_judged(judged: Any, n_neighbors: Any, n_rows: int) -> None:
+    """What `classifier.judged_of` may give for a classifier of so many rows."""
+    if (judged is None) != (n_neighbors != "auto" or not n_rows):
+        raise ValueError("judged belongs to n_neighbors='auto', and only to it")
+    if judged is None:
+        return
+    if not isinstance(judged, list) or len(judged) != 2:
+        raise ValueError("judged must be two numbers")
+    check.check_between("the number of rows that judged", judged[0], 1, n_rows)
+    check.check_between("the number of neighbors that they found", judged[1], 1, COUNTS[-1])
+    if not n_rows / GROWTH < judged[0]:
+        raise ValueError(f"{judged[0]} rows judged, too few of {n_rows}")
 
 
 def in_random_order(numbers: Array) -> Array:
