@@ -132,8 +132,7 @@ class Guard:
         X, codes = X[chosen], codes[chosen]
         inside, places, points = whitened(X, model.whitener), model.places(X, codes), _points(settings)
         found = judged(*_ends(settings, model), inside, codes, places, rows, points)
-        model.strength = shrunk(strength(found, points, GIVEN_TOLERANCE), len(rows))
-        model.metric = None
+        model.strength, model.metric = cautious(moments(found), points, GIVEN_TOLERANCE), None
 
     def _follow(self, settings: Settings, model: Model) -> None:
         """Set the strength by the evidence."""
@@ -281,44 +280,46 @@ def scores(
     return np.log(share + LEAST_SHARE)
 
 
-def shrunk(strength: Strength, n: float) -> Strength:
-    """No evidence, no strength: (s, t) after n judged rows of a stream."""
-    share = float(n / (n + PRIOR))
-    return share * strength[0], share * strength[1]
-
-
-def strength(found: Array, points: Array, tolerance: float = TOLERANCE) -> Strength:
+def strength(found: Array, points: Array) -> Strength:
     """(s, t): the mean of the points level with the best one; found is (n_points, n_queries)."""
     means = found.mean(axis=1)
     best = int(means.argmax())
     error = (found[best] - found).std(axis=1) / np.sqrt(found.shape[1])
-    level = means[best] - means <= tolerance * error
+    level = means[best] - means <= TOLERANCE * error
     s, t = points[level].mean(axis=0)
     return float(s), float(t)
 
 
-def gathered(evidence: Array | None, found: Array) -> Array:
-    """Moments of scores: the Gram matrix of (1, score of each point) over rows, older ones faded to make room."""
+def moments(found: Array) -> Array:
+    """The Gram matrix of (1, score of each point) over rows."""
     rows = np.vstack([np.ones(found.shape[1]), np.round(found, DECIMALS)])
-    new = rows @ rows.T
+    return np.asarray(rows @ rows.T)
+
+
+def gathered(evidence: Array | None, found: Array) -> Array:
+    """Moments of scores, older ones faded to make room."""
+    new = moments(found)
     if evidence is None or evidence.shape != new.shape:  # another locality has other points
         evidence = np.zeros_like(new)
     old = min(evidence[0, 0], max(MAX_EVIDENCE - new[0, 0], 0.0)) / max(evidence[0, 0], 1.0)
     return old * evidence + min(1.0, MAX_EVIDENCE / new[0, 0]) * new
 
 
-def cautious(evidence: Array | None, points: Array) -> Strength:
-    """(s, t) by such moments: the mean of the points level with the one whose gain over the start is most certain."""
+def cautious(evidence: Array | None, points: Array, tolerance: float = TOLERANCE) -> Strength:
+    """(s, t) by such moments: the mean of the points level with the one whose gain over the start is most certain.
+
+    No evidence, no strength.
+    """
     if evidence is None or len(evidence) != len(points) + 1 or evidence[0, 0] <= 0.0:
         return 0.0, 0.0
     n, means = evidence[0, 0], evidence[0, 1:] / evidence[0, 0]
-    moments = evidence[1:, 1:] / n - means[:, None] * means
-    spread = moments.diagonal()
+    covariance = evidence[1:, 1:] / n - means[:, None] * means
+    spread = covariance.diagonal()
 
     def error(k: int) -> Array:
-        return np.sqrt(np.maximum(spread + spread[k] - 2.0 * moments[k], 0.0) / n)
+        return np.sqrt(np.maximum(spread + spread[k] - 2.0 * covariance[k], 0.0) / n)
 
     gains = means - means[0] - CAUTION * (1.0 + FEW / n) * error(0)
     best = int(gains.argmax())
-    s, t = points[gains[best] - gains <= TOLERANCE * error(best)].mean(axis=0)
-    return shrunk((float(s), float(t)), n)
+    s, t = n / (n + PRIOR) * points[gains[best] - gains <= tolerance * error(best)].mean(axis=0)
+    return float(s), float(t)
