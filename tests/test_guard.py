@@ -12,8 +12,11 @@ from helpers import inside
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
 from paloma._spaces.dense.space import Dense
 from paloma._training.guard import (
+    CAUTION,
     EAGER,
+    FEW,
     GLOBAL,
+    LEAST_SHARE,
     LOCAL,
     MAX_CANDIDATES,
     MAX_EVIDENCE,
@@ -52,9 +55,10 @@ def test_scores_of_mixed_metrics_are_those_of_a_full_search(is_distance):
     codes, truth = rng.integers(0, 3, 200), rng.integers(0, 3, 30)
     tables[:, np.arange(30), np.arange(30)] = np.inf
     literal = np.where(np.isinf(tables), 1e9, tables)
-    expected = mixed_shares(literal, LOCAL, codes, truth, soft=is_distance)
-    found = scores(tables, codes, truth, LOCAL, is_distance)
-    np.testing.assert_allclose(found, np.log(expected + 0.05), rtol=1e-12)
+    own = None if is_distance else -rng.random((2, 30))
+    expected = mixed_shares(literal, LOCAL, codes, truth, own)
+    found = scores(tables, codes, truth, LOCAL, is_distance, own)
+    np.testing.assert_allclose(found, np.log(expected + LEAST_SHARE), rtol=1e-12)
 
 
 def test_strength_follows_evidence():
@@ -87,7 +91,7 @@ def test_a_stream_is_followed_where_a_gain_over_the_start_is_certain(points):
     for gain in (-0.3, 0.0, 0.05, 0.3):
         found = np.round(rng.normal(size=120) + rng.normal(size=(len(points), 120)) + gain * points[:, :1], 6)
         gains = found - found[0]
-        sure = gains.mean(axis=1) - gains.std(axis=1) / np.sqrt(120)
+        sure = gains.mean(axis=1) - CAUTION * (1 + FEW / 120) * gains.std(axis=1) / np.sqrt(120)
         best = sure.argmax()
         level = sure[best] - sure <= 0.5 * (found[best] - found).std(axis=1) / np.sqrt(120)
         expected = points[level].mean(axis=0) * 120 / 170
@@ -250,10 +254,12 @@ def test_rows_are_judged_before_they_are_learned(kind):
     before, kept = inside.whole(model).evidence, inside.memory(model).sample(X)[0].copy()
     known, rows, truth = inside.labels_kept(model), X[1:60:2], Y[1:60:2]
     local, shared = (plain.pairwise_score(rows, kept, labels) for labels in (known, None))
+    own = plain.pairwise_score(rows, rows).diagonal()
     inside.whole(plain).strength, inside.whole(plain).metric = (0.0, 0.0), None
+    start = plain.pairwise_score(rows, rows).diagonal()
     tables = np.stack([plain.pairwise_score(rows, kept), shared, local])
     tables = tables**2 if kind is LODML else -tables
-    found = scores(tables, known, truth, LOCAL, kind is LODML)
+    found = scores(tables, known, truth, LOCAL, kind is LODML, None if kind is LODML else -np.stack([start, own]))
     model.partial_fit(rows, truth)
     assert inside.whole(model).judged == len(rows)
     np.testing.assert_allclose(inside.whole(model).evidence, gathered(before, found), atol=1e-4)

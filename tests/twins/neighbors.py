@@ -76,14 +76,20 @@ def best_count(measure, metrics, X, y, weights, counts):
     return counts[best] if gains.mean() > np.sqrt(np.mean((gains - gains.mean()) ** 2) / len(X)) else counts[0]
 
 
-def mixed_shares(tables, points, codes, truth, k=10, soft=True):
-    """Share of the true class in the votes of each query, (n_points, n_queries), all mixtures sorted in full."""
+def mixed_shares(tables, points, codes, truth, own=None, k=10):
+    """Share of the true class in the votes of each query, (n_points, n_queries), all mixtures sorted in full.
+
+    own : of similarities, the values of the queries with themselves under start and shared metric.
+    """
     shares = np.empty((len(points), len(truth)))
     for p, (s, t) in enumerate(points):
         for q, label in enumerate(truth):
             mixed = (1 - s) * tables[0][q] + (s - t) * tables[1][q] + t * tables[2][q]
             near = np.argsort(mixed, kind="stable")[:k]
-            weights = np.exp(-mixed[near] / (0.25 * mixed[near][-1])) if soft else 1 / (np.arange(k) + max(k / 7, 1.0))
+            lacks = mixed[near]
+            if own is not None:
+                lacks = lacks - min(lacks[0], (1 - s) * own[0][q] + s * own[1][q])
+            weights = np.exp(-lacks / (0.25 * lacks[-1]))
             shares[p, q] = weights[codes[near] == label].sum() / weights.sum()
     return shares
 

@@ -10,7 +10,7 @@ the votes that the true class gets. The strength is the mean of all points that 
 half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
 
 A stream is judged before it learns: rows that arrive are classified by those that it keeps, and the moments of their
-scores are the evidence. There a point counts by its gain over the start, less one standard error.
+scores are the evidence. There a point counts by its gain over the start, less one and a half standard errors.
 """
 
 import warnings
@@ -25,7 +25,7 @@ from .._core.stream import Stream
 from .._progress import reporting
 from .._reading.whitened import whitened
 from .._rows import evenly_spaced, stacked
-from .._search.voting import rank_weights, vote_weights
+from .._search.voting import vote_weights
 from .._typing import Array, Rows
 from .model import Model
 from .reservoir import Reservoir
@@ -57,8 +57,9 @@ SOLVED, MAPPED, PROJECTED = 700.0, 1750.0, 40.0
 # fewer hardly teach each other.
 THIN, MIN_ROWS = 0.2, 50
 GROWTH = 1.5
-# Standard errors by which a gain over the start must be certain; n rows of evidence count n / (n + PRIOR).
-CAUTION = 1.0
+# Standard errors by which a gain over the start must be certain, (1 + FEW / n) times as many after n rows of evidence:
+# few tell the error badly as well. And n rows count n / (n + PRIOR).
+CAUTION, FEW = 1.5, 10.0
 PRIOR = 50.0
 # Decimals of a score that are kept: how a projection was solved, from scratch or from the last one, leaves no trace.
 DECIMALS = 6
@@ -66,7 +67,7 @@ N_NEIGHBORS = 10
 # Standard errors by which a point may be behind the best one and still take part; more if rows taught what they judge.
 TOLERANCE, GIVEN_TOLERANCE = 0.5, 1.0
 # A true class without a vote counts as if it had this share.
-LEAST_SHARE = 0.05
+LEAST_SHARE = 0.2
 QUERY_TILE = 256
 
 
@@ -131,8 +132,7 @@ class Guard:
         X, codes = X[chosen], codes[chosen]
         inside, places, points = whitened(X, model.whitener), model.places(X, codes), _points(settings)
         found = judged(*_ends(settings, model), inside, codes, places, rows, points)
-        model.strength = shrunk(strength(found, points, GIVEN_TOLERANCE), len(rows))
-        model.metric = None
+        model.strength, model.metric = cautious(moments(found), points, GIVEN_TOLERANCE), None
 
     def _follow(self, settings: Settings, model: Model) -> None:
         """Set the strength by the evidence."""
@@ -248,18 +248,23 @@ def judged(
         items.append(learned.items(voters, kinds) if learned.locality.is_local else items[-1])
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        tables = np.stack([each.rough_values(X[part]) for each in items])
+        tables, own = np.stack([each.rough_values(X[part]) for each in items]), None
         if n is None:
             tables[:, np.arange(len(part)), part] = np.inf
-        found.append(scores(tables, codes_of, codes[part], points, learned.symmetric))
+        if not learned.symmetric:
+            own = np.stack([each.own_values(X[part], SHARED) for each in items[:2]])
+        found.append(scores(tables, codes_of, codes[part], points, learned.symmetric, own))
     return np.concatenate(found, axis=1)
 
 
-def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance: bool) -> Array:
+def scores(
+    tables: Array, codes: Array, truth: Array, points: Array, is_distance: bool, own: Array | None = None
+) -> Array:
     """Log share of the votes for the true class, (n_points, n_queries).
 
     tables : (3, n_queries, n_items), the values under start, shared and local metrics; infinite where an item has no
     vote. Negative squared distances count as 0. codes, truth : classes of the items, and of the queries.
+    own : of similarities, the values of the queries with themselves under start and shared metric, (2, n_queries).
     """
     tables = np.ascontiguousarray(np.maximum(tables, 0.0) if is_distance else tables, np.float64)
     k = min(N_NEIGHBORS, int(np.isfinite(tables[0]).sum(axis=1).min()))
@@ -268,49 +273,53 @@ def scores(tables: Array, codes: Array, truth: Array, points: Array, is_distance
     shape = len(points), len(truth), k
     best, ids = np.full((len(points) * len(truth), k), np.inf), np.empty(shape, np.int64)
     nearest_mixed(tables, points, bounds, np.empty(len(codes), np.int64), best, ids.reshape(best.shape))
-    weight = vote_weights("soft", best, is_distance=True).reshape(shape) if is_distance else rank_weights(k)
+    if own is not None:
+        own = (own[0] + points[:, :1] * (own[1] - own[0])).ravel()
+    weight = vote_weights("soft", best, is_distance, own).reshape(shape)
     share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=-1)
     return np.log(share + LEAST_SHARE)
 
 
-def shrunk(strength: Strength, n: float) -> Strength:
-    """No evidence, no strength: (s, t) after n judged rows of a stream."""
-    share = float(n / (n + PRIOR))
-    return share * strength[0], share * strength[1]
-
-
-def strength(found: Array, points: Array, tolerance: float = TOLERANCE) -> Strength:
+def strength(found: Array, points: Array) -> Strength:
     """(s, t): the mean of the points level with the best one; found is (n_points, n_queries)."""
     means = found.mean(axis=1)
     best = int(means.argmax())
     error = (found[best] - found).std(axis=1) / np.sqrt(found.shape[1])
-    level = means[best] - means <= tolerance * error
+    level = means[best] - means <= TOLERANCE * error
     s, t = points[level].mean(axis=0)
     return float(s), float(t)
 
 
-def gathered(evidence: Array | None, found: Array) -> Array:
-    """Moments of scores: the Gram matrix of (1, score of each point) over rows, older ones faded to make room."""
+def moments(found: Array) -> Array:
+    """The Gram matrix of (1, score of each point) over rows."""
     rows = np.vstack([np.ones(found.shape[1]), np.round(found, DECIMALS)])
-    new = rows @ rows.T
+    return np.asarray(rows @ rows.T)
+
+
+def gathered(evidence: Array | None, found: Array) -> Array:
+    """Moments of scores, older ones faded to make room."""
+    new = moments(found)
     if evidence is None or evidence.shape != new.shape:  # another locality has other points
         evidence = np.zeros_like(new)
     old = min(evidence[0, 0], max(MAX_EVIDENCE - new[0, 0], 0.0)) / max(evidence[0, 0], 1.0)
     return old * evidence + min(1.0, MAX_EVIDENCE / new[0, 0]) * new
 
 
-def cautious(evidence: Array | None, points: Array) -> Strength:
-    """(s, t) by such moments: the mean of the points level with the one whose gain over the start is most certain."""
+def cautious(evidence: Array | None, points: Array, tolerance: float = TOLERANCE) -> Strength:
+    """(s, t) by such moments: the mean of the points level with the one whose gain over the start is most certain.
+
+    No evidence, no strength.
+    """
     if evidence is None or len(evidence) != len(points) + 1 or evidence[0, 0] <= 0.0:
         return 0.0, 0.0
     n, means = evidence[0, 0], evidence[0, 1:] / evidence[0, 0]
-    moments = evidence[1:, 1:] / n - means[:, None] * means
-    spread = moments.diagonal()
+    covariance = evidence[1:, 1:] / n - means[:, None] * means
+    spread = covariance.diagonal()
 
     def error(k: int) -> Array:
-        return np.sqrt(np.maximum(spread + spread[k] - 2.0 * moments[k], 0.0) / n)
+        return np.sqrt(np.maximum(spread + spread[k] - 2.0 * covariance[k], 0.0) / n)
 
-    gains = means - means[0] - CAUTION * error(0)
+    gains = means - means[0] - CAUTION * (1.0 + FEW / n) * error(0)
     best = int(gains.argmax())
-    s, t = points[gains[best] - gains <= TOLERANCE * error(best)].mean(axis=0)
-    return shrunk((float(s), float(t)), n)
+    s, t = n / (n + PRIOR) * points[gains[best] - gains <= tolerance * error(best)].mean(axis=0)
+    return float(s), float(t)
