@@ -30,8 +30,9 @@ from ._metrics import Form, Metrics
 from ._rows import Rows, row_differences
 from ._start import root_of
 from ._statement import Lesson, Statement, lesson_of
+from ._trust import AMONG, trusted
 
-RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 160, 320, 640, 1280))
+RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
 PAGE, LONG_PAGE = 32, 128
 # The last statements, so many, are learned anew if others are believed than before, however long the log is.
@@ -318,7 +319,8 @@ class Model:
 
     def _learn(self, page: Page, anew: bool, judged: Judged, distrusted: frozenset[str]) -> None:
         """The statements of a page, or, if the start is taken `anew`, all that are recalled, of whom to believe."""
-        base, lessons = self.base, self._lessons(max(0, page.n - RECALL), page.n) if anew else page.lessons
+        base, n = self.base, min(RECALL, page.n) if anew else len(page.lessons)
+        lessons = trusted(self._lessons(max(0, page.n - max(n, AMONG)), page.n), n, self.rows)
         lessons = [lesson for lesson in lessons if _name(lesson) not in distrusted]
         root = self._root(lessons) if anew else base.root
         learned = self._taught(None if anew else base.learned, lessons, root, page.n)

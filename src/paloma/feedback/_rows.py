@@ -92,8 +92,15 @@ class Rows:
 
     def remoteness(self, numbers: Array) -> Array:
         """Root of the mean squared distance of these rows to all items, in the same units."""
-        gaps = ((self.take(numbers) - self.center) / np.sqrt(self.spread)).clip(-FAR, FAR)
+        gaps = self._centered(numbers)
         return np.sqrt(self.X.shape[1] + (gaps * gaps).sum(axis=1))
+
+    def unit_rows(self, numbers: Array) -> Array:
+        """Rows of these numbers less the mean of all items in float32, in the same units."""
+        return self._centered(numbers).astype(np.float32)
+
+    def _centered(self, numbers: Array) -> Array:
+        return ((self.take(numbers) - self.center) / np.sqrt(self.spread)).clip(-FAR, FAR)
 
     def scatter(self, pairs: Array, weight: Array) -> Array:
         """Sum of the outer products of such differences in float64, each times its weight; a few at a time."""
