@@ -385,7 +385,7 @@ def study(kind: str, options: argparse.Namespace) -> None:
                 users = users_of(kind, world, seed)
                 found.append(run(world, users, METHODS[label](world), options.statements, seed))
             mean = {point: np.mean([each[point] for each in found], axis=0) for point in points}
-            cells = [f"{mean[p][0]:.3f} {mean[p][1]:.3f} {mean[p][2]:.3f}" for p in points]
+            cells = [f"{mean[p][0]:.4f} {mean[p][1]:.3f} {mean[p][2]:.3f}" for p in points]
             body.append([name, label, *cells, f"{time.perf_counter() - begin:.0f}"])
             console.print("  ".join([kind, *body[-1]]))
     table(
