@@ -7,8 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import paloma
-from paloma._search import euclid
-from paloma._search.directions import neighbors_by_directions
+from paloma._search import directions, euclid
 from paloma._spaces.dense import blocks as dense_blocks
 from paloma._training import mining
 from paloma.estimators import settings_of
@@ -29,7 +28,9 @@ def in_blocks(monkeypatch):
 # --- few directions ------------------------------------------------------------------------------------------------
 
 
-def test_many_features_are_mined_among_candidates_of_few_directions():
+def test_many_features_are_mined_among_candidates_of_few_directions(monkeypatch):
+    monkeypatch.setattr(directions, "FEWEST_ROWS", 2500)
+    monkeypatch.setattr(directions, "FEWEST_FEATURES", 400)
     rng = np.random.default_rng(1)
     y = rng.integers(0, 6, 2600).astype(np.int32)
     rows = rng.normal(size=(2600, 60)) @ rng.normal(size=(60, 420)) + rng.normal(size=(6, 420))[y]
@@ -37,7 +38,7 @@ def test_many_features_are_mined_among_candidates_of_few_directions():
     some = np.sort(rng.permutation(2600)[:300])
     for anchors in (np.arange(2600), some):
         exact = euclid.neighbors_by_class(rows, y, anchors, 3, 10)
-        targets, reaches, impostors, distances, mean = neighbors_by_directions(rows, y, anchors, 3, 10)
+        targets, reaches, impostors, distances, mean = directions.neighbors_by_directions(rows, y, anchors, 3, 10)
         np.testing.assert_array_equal(targets, exact[0])
         np.testing.assert_allclose(reaches, exact[1], rtol=1e-12)
         assert mean == pytest.approx(exact[4])
@@ -46,7 +47,7 @@ def test_many_features_are_mined_among_candidates_of_few_directions():
         assert (np.diff(distances, axis=1) >= 0.0).all()
         assert (y[impostors] != y[anchors][:, None]).all()
         assert np.mean([np.isin(a, b).mean() for a, b in zip(impostors, exact[2], strict=True)]) > 0.98
-    for kind, expected in ((paloma.L2ODML, "candidates in 128 directions"), (paloma.ODML, "exact")):
+    for kind, expected in ((paloma.L2ODML, "candidates in 256 directions"), (paloma.ODML, "exact")):
         assert kind(random_state=0, n_epochs=1, guard=False).fit(rows, y).mined_["search"] == expected
     assert paloma.L2ODML(random_state=0, n_epochs=1).fit(rows[:500], y[:500]).mined_["search"] == "exact"
 

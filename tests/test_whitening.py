@@ -8,7 +8,7 @@ from sklearn.datasets import load_wine
 
 import paloma
 from paloma import L2ODML, LODML, LOSL, OASIS, ODML, SLMOML
-from paloma._training.whitening import diagonal_whitener, full_whitener, whitener_of
+from paloma._training.whitening import FORMS, diagonal_whitener, full_whitener, low_rank_whitener, whitener_from
 
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0) * np.geomspace(1, 9, X.shape[1])
@@ -17,7 +17,8 @@ DENSE = [ODML, LODML, SLMOML]
 
 
 def made(kind, rows):
-    return kind(iter([rows]), *rows.shape)
+    found = kind(lambda: iter([rows]), *rows.shape)
+    return found if found is None else found.array()
 
 
 def scatter_pairs(triplets):
@@ -49,7 +50,8 @@ def test_few_differences_hardly_whiten():
     assert np.linalg.cond(made(full_whitener, rows)) < 10
     assert made(full_whitener, np.zeros((3, 4))) is None
     assert made(diagonal_whitener, np.zeros((3, 4))) is None
-    assert whitener_of("full", rows, np.empty((0, 2), int)) is None
+    assert made(low_rank_whitener, np.zeros((3, 4))) is None
+    assert whitener_from("full", rows, np.empty((0, 2), int)) is None
 
 
 def test_whitening_of_few_rows_with_many_features():
@@ -59,6 +61,49 @@ def test_whitening_of_few_rows_with_many_features():
     W, ridge = made(full_whitener, rows), np.linalg.qr(rows.T, mode="complete")[0][:, len(rows) :]
     image = ridge.T @ W @ ridge
     assert np.allclose(image, np.eye(len(image)) * image[0, 0])
+
+
+@pytest.mark.parametrize("n", [3, 30, 400])
+def test_low_rank_whitening_is_that_of_a_scatter_that_is_flat_beyond_its_strongest_directions(n):
+    rows = np.random.default_rng(0).normal(size=(n, 90)) * np.r_[np.geomspace(9, 1, 64), np.full(26, 0.1)]
+    scatter = rows.T @ rows / n
+    values, vectors = np.linalg.eigh(scatter)
+    flat = np.r_[np.full(26, values[:26].mean()), values[26:]]
+    mean, squares = flat.mean(), (flat**2).sum()
+    noise = ((rows**2).sum(axis=1) ** 2).mean() - squares
+    weight = min(noise / n / (squares - 90 * mean**2), 1.0)
+    values = (1 - weight) * flat + weight * mean
+    expected = (vectors * values**-0.25) @ vectors.T
+    expected /= np.exp(np.linalg.slogdet(expected)[1] / 90)
+    np.testing.assert_allclose(made(low_rank_whitener, rows), expected, atol=1e-4 * expected.max())
+    if n > 72:
+        assert abs(made(low_rank_whitener, rows[:, :50]) - made(full_whitener, rows[:, :50])).max() < 1e-10
+
+
+def test_forms_of_whiteners_do_the_same():
+    """Each against its own matrix: rows, matrices and maps around it, other units, more features."""
+    rng = np.random.default_rng(0)
+    rows, A, units = (
+        rng.normal(size=(300, 80)) * np.geomspace(1, 30, 80),
+        rng.normal(size=(80, 80)),
+        rng.uniform(1, 9, 80),
+    )
+    A = A + A.T
+    for kind in FORMS.values():
+        whitener = kind(lambda: iter([rows]), *rows.shape)
+        for each in (whitener, whitener.divided(units)):
+            W = each.array() if each.array().ndim == 2 else np.diag(each.array())
+            assert np.linalg.slogdet(W)[1] == pytest.approx(0.0, abs=1e-9)
+            np.testing.assert_allclose(each.mapped(rows), rows @ W, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(each.around(A), W @ A @ W.T, rtol=1e-9, atol=1e-8)
+            np.testing.assert_allclose(each.under(A), A @ W.T, rtol=1e-9, atol=1e-8)
+            np.testing.assert_allclose(W @ each.undone(A) @ W.T, A, rtol=1e-8, atol=1e-8)
+            wide = each.widened(82).array()
+            wide = wide if wide.ndim == 2 else np.diag(wide)
+            np.testing.assert_allclose(wide[:80, :80], W, rtol=1e-12, atol=1e-12)
+            np.testing.assert_array_equal(wide[80:], np.eye(82)[80:])
+        ratio = whitener.divided(units).mapped(rows) / whitener.mapped(rows / units)
+        np.testing.assert_allclose(ratio, ratio[0, 0], rtol=1e-6)
 
 
 # --- learners ------------------------------------------------------------------------------------------------
@@ -72,14 +117,14 @@ def agree(model, by_hand, W, labels=(None, 0, 1, 2)):
         np.testing.assert_allclose(model.metric_matrix(label), expected, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("scale", ["full", "diagonal"])
+@pytest.mark.parametrize("scale", ["full", "low-rank", "diagonal"])
 @pytest.mark.parametrize("kind", [*DENSE, LOSL, L2ODML])
 def test_given_triplets_are_learned_on_mapped_rows(kind, scale):
     if kind is L2ODML and scale == "full":
         pytest.skip("refused")
     triplets = paloma.triplets.targets_impostors(X, Y, random_state=0)
     pairs = scatter_pairs(triplets)
-    W = made(full_whitener if scale == "full" else diagonal_whitener, X[pairs[:, 0]] - X[pairs[:, 1]])
+    W = made(FORMS[scale], X[pairs[:, 0]] - X[pairs[:, 1]])
     rows, queries = (X @ W, Q @ W) if W.ndim == 2 else (X * W, Q * W)
     model = kind(scale=scale, random_state=0).fit(X, Y, triplets=triplets)
     by_hand = kind(scale="scalar", random_state=0).fit(rows, Y, triplets=triplets)
@@ -206,38 +251,53 @@ def test_forms():
     assert LODML(scale="scalar", random_state=0).fit(X, Y).whitener_ is None
     assert LODML(scale=None, random_state=0).fit(X, Y).whitener_ is None
     assert LODML(scale="diagonal", random_state=0).fit(X, Y).whitener_.shape == (13,)
-    assert L2ODML(n_components=5, random_state=0).fit(X, Y).whitener_.shape == (13,)
+    assert L2ODML(n_components=5, random_state=0).fit(X, Y).whitener_.shape == (13, 13)
     for kind in (OASIS, LOSL, paloma.OKS, paloma.OMDML):
         assert kind(random_state=0).fit(X, Y).whitener_ is None
     wide = np.random.default_rng(0).normal(size=(30, 1537))
-    assert ODML(random_state=0, n_epochs=1).fit(wide, np.arange(30) % 2).whitener_.shape == (1537,)
-    assert ODML(random_state=0, n_epochs=1).fit(wide[:, :1536], np.arange(30) % 2).whitener_.shape == (1536, 1536)
+    for d, form in ((1537, "low-rank"), (1536, "full")):
+        y = np.arange(30) % 2
+        models = (ODML(random_state=0, n_epochs=1, scale=scale).fit(wide[:, :d], y) for scale in ("auto", form))
+        np.testing.assert_array_equal(*(model.whitener_ for model in models))
 
 
 def test_sparse_rows_stay_sparse():
     rows = sp.random(80, 30, 0.2, "csr", random_state=0)
     y = np.arange(80) % 3
     model = L2ODML(n_components=8, random_state=0).fit(rows, y)
-    dense = L2ODML(n_components=8, random_state=0).fit(rows.toarray(), y)
+    dense = L2ODML(n_components=8, random_state=0, scale="diagonal").fit(rows.toarray(), y)
     np.testing.assert_allclose(model.whitener_, dense.whitener_, rtol=1e-10)
     np.testing.assert_allclose(model.metric_matrix(), dense.metric_matrix(), atol=1e-6)
-    with pytest.raises(ValueError, match="would fill sparse rows"):
-        OASIS(scale="full").fit(rows, y)
+    for scale in ("full", "low-rank"):
+        with pytest.raises(ValueError, match="would fill sparse rows"):
+            OASIS(scale=scale).fit(rows, y)
 
 
 @pytest.mark.parametrize(
-    ("kind", "scale"), [(L2ODML, "full"), (paloma.OKS, "full"), (paloma.OMDML, "diagonal"), (LODML, "matrix")]
+    ("kind", "scale"), [(L2ODML, "full"), (paloma.OKS, "low-rank"), (paloma.OMDML, "diagonal"), (LODML, "matrix")]
 )
 def test_refused(kind, scale):
     with pytest.raises(ValueError, match="scale"):
         kind(scale=scale).fit(X, Y)
 
 
-def test_files_keep_the_whitener(tmp_path):
-    model = LODML(random_state=0).fit(X, Y)
+@pytest.mark.parametrize("scale", ["full", "low-rank", "diagonal"])
+def test_files_keep_the_whitener(tmp_path, scale):
+    model = LODML(random_state=0, scale=scale).fit(X, Y)
     paloma.save(model, tmp_path / "model.paloma")
     again = paloma.load(tmp_path / "model.paloma")
     np.testing.assert_array_equal(again.pairwise_score(Q, X, Y), model.pairwise_score(Q, X, Y))
     for each in (model, again):
         each.partial_fit(X[:50], Y[:50])
     np.testing.assert_array_equal(again.metric_matrix(1), model.metric_matrix(1))
+
+
+def test_files_with_half_a_whitener_are_refused(tmp_path):
+    from helpers import crafted
+
+    paloma.save(LODML(random_state=0, scale="low-rank").fit(X, Y), tmp_path / "model.paloma")
+    header, arrays = crafted.opened((tmp_path / "model.paloma").read_bytes())
+    del arrays["LODML.model.whitener_gains"]
+    (tmp_path / "model.paloma").write_bytes(crafted.sealed(header, arrays))
+    with pytest.raises(paloma.exceptions.ModelFileError, match="do not go together"):
+        paloma.load(tmp_path / "model.paloma")

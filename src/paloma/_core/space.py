@@ -260,7 +260,7 @@ class Representation(ABC):
     decays : what it holds can decay, so that learning may forget.
     guarded : whether `fit` judges by default how far to follow what was learned (theory 22).
     light : a read-out costs little beside learning, so that streams are judged as they grow.
-    whitening : the form of the scale that suits it for distances: "full", "diagonal" or "scalar" (theory 21).
+    whitening : the form of the scale that suits it for distances: "full", "low-rank" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.
     device : the torch device that it learns on; None: the host.

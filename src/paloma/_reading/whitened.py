@@ -4,39 +4,27 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .._typing import Array, Rows
-from .._validation import read_only
+from .whiteners import Whitener
 
 
-def whitened(X: Rows, whitener: Array | None) -> Rows:
-    """X W in the precision of X; a (d,) whitener scales columns, and CSR stays CSR. None: X itself."""
-    if whitener is None:
-        return X
-    W = whitener.astype(X.dtype, copy=False)
-    if sp.issparse(X):
-        return X.multiply(W).tocsr()
-    return read_only(X * W if W.ndim == 1 else X @ W)
-
-
-def conjugated(matrix: Array, whitener: Array) -> Array:
-    """W A W^T."""
-    W = whitener.astype(matrix.dtype, copy=False)
-    return W[:, None] * matrix * W if W.ndim == 1 else W @ matrix @ W.T
+def whitened(X: Rows, whitener: Whitener | None) -> Rows:
+    """X W in the precision of X; None: X itself."""
+    return X if whitener is None else whitener.mapped(X)
 
 
 class Whitened:
     """The metric W M_c W^T, by asking `inner` for M_c on rows X W."""
 
-    def __init__(self, inner: Any, whitener: Array) -> None:
+    def __init__(self, inner: Any, whitener: Whitener) -> None:
         self.inner, self.whitener = inner, whitener
         self.locality, self.symmetric, self.of_differences = inner.locality, inner.symmetric, inner.of_differences
         self._matrices: dict[int, Array] = {}
 
     def mapped(self, X: Rows) -> Rows:
         """Rows as the metric inside takes them."""
-        return whitened(X, self.whitener)
+        return self.whitener.mapped(X)
 
     @property
     def unseen(self) -> float:
@@ -48,7 +36,7 @@ class Whitened:
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
         if code not in self._matrices:
-            self._matrices[code] = conjugated(self.inner.matrix(code), self.whitener)
+            self._matrices[code] = self.whitener.around(self.inner.matrix(code))
         return self._matrices[code]
 
     def values(self, left: Rows, right: Rows, codes: Array) -> Array:
@@ -103,31 +91,16 @@ class Whitened:
 
     def components(self) -> Array:
         """Map whose Euclidean distances are those of the shared part: C W^T, C that of the metric inside."""
-        inside = self.inner.components()
-        W = self.whitener.astype(inside.dtype, copy=False)
-        return inside * W if W.ndim == 1 else inside @ W.T
+        return self.whitener.under(self.inner.components())
 
     def transform(self, X: Rows) -> Array:
         """Rows whose Euclidean distances are those of the shared part."""
         return self.inner.transform(self.mapped(X))
 
 
-def widened(whitener: Array, d: int) -> Array:
-    """The same for more features, which it leaves as they are."""
-    more = d - len(whitener)
-    if whitener.ndim == 1:
-        return np.pad(whitener, (0, more), constant_values=1.0)
-    out = np.eye(d)
-    out[: len(whitener), : len(whitener)] = whitener
-    return out
-
-
-def on_whitened(space: Any, whitener: Array | None) -> Any:
+def on_whitened(space: Any, whitener: Whitener | None, d: int) -> Any:
     """A representation whose start, if it is a matrix A in the units of X, is W^-1 A W^-T: as whitened rows see it."""
-    start = None if whitener is None else space.start(len(whitener), np.dtype(float))
+    start = None if whitener is None else space.start(d, np.dtype(float))
     if start is None or whitener is None:
         return space
-    if whitener.ndim == 1:
-        return replace(space, init=start / whitener[:, None] / whitener)
-    inverse = np.linalg.inv(whitener)
-    return replace(space, init=inverse @ start @ inverse.T)
+    return replace(space, init=whitener.undone(start))

@@ -15,7 +15,8 @@ from .._core.regions import Regions
 from .._core.space import Kept, Space
 from .._core.stream import Counts
 from .._reading import Balance, Reader
-from .._reading.whitened import Whitened, on_whitened, whitened, widened
+from .._reading.whitened import Whitened, on_whitened, whitened
+from .._reading.whiteners import Whitener
 from .._typing import Array, Rows
 from .drift import Drift
 from .reservoir import Reservoir
@@ -27,7 +28,7 @@ class Model:
     """A space, and what is known beside it: classes, scale, randomness, memory, counters.
 
     whole : `fit` made it, from all rows at once. sparse : rows are CSR. from_labels : labels have formed triplets.
-    whitener : what rows are multiplied by before they are learned, (d, d) or (d,); None: nothing (theory 21).
+    whitener : what rows are multiplied by before they are learned; None: nothing (theory 21).
     strength : (s, t), how far the read-out follows what was learned (theory 22).
     judged, evidence : of a stream, how many rows were judged before they were learned, and the moments of their scores.
     threshold : of pairs, once some were learned. metric, balance : caches, empty as soon as learning goes on.
@@ -41,7 +42,7 @@ class Model:
     sparse: bool
     space: Space = None  # type: ignore[assignment]
     counts: Counts = field(default_factory=Counts)
-    whitener: Array | None = None
+    whitener: Whitener | None = None
     strength: tuple[float, float] = (1.0, 1.0)
     judged: int = 0
     evidence: Array | None = None
@@ -111,7 +112,7 @@ class Model:
             digest,
             {
                 "scale": np.ravel(1.0 if self.scale is None else self.scale),
-                "whitener": self.whitener,
+                "whitener": None if self.whitener is None else self.whitener.parts(),
                 "space": self.space.saved(),
             },
         )
@@ -144,7 +145,7 @@ class Model:
 
     def moved(self, settings: Settings, d: int) -> "Model":
         """The same model of d features as another representation, such as one on a device, holds it."""
-        representation = on_whitened(settings.space, self.whitener)
+        representation = on_whitened(settings.space, self.whitener, d)
         space = representation.restore(settings.choice, self.space.saved(), Kept(d, self.space.dtype, self.scale))
         return replace(self, space=space, metric=None, balance=None)
 
@@ -155,7 +156,7 @@ class Model:
         out = copy(self)
         out.space, out.reservoir = self.space.widened(d), copy(self.reservoir)
         out.reservoir.widen(d)
-        out.whitener = None if self.whitener is None else widened(self.whitener, d)
+        out.whitener = None if self.whitener is None else self.whitener.widened(d)
         out.metric = out.balance = None
         return out
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from .._core.space import Representation, Space
+from .._reading.whiteners import Whitener
 from .._typing import Array, Rows
 
 
@@ -124,15 +125,15 @@ class Scaling(Protocol):
         """The same for mining that knows the features."""
         ...
 
-    def whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+    def whitener(self, X: Rows, pairs: Array | None) -> Whitener | None:
         """What X is multiplied by before it is scaled, from pairs (or triplets) that begin with near rows."""
         ...
 
-    def labeled_whitener(self, X: Rows, codes: Array) -> Array | None:
+    def labeled_whitener(self, X: Rows, codes: Array) -> Whitener | None:
         """The same from labels."""
         ...
 
-    def first_whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+    def first_whitener(self, X: Rows, pairs: Array | None) -> Whitener | None:
         """The same for a stream, which has not shown more than its first pairs."""
         ...
 

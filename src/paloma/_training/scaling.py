@@ -7,15 +7,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._core.choice import Choice
+from .._reading.whiteners import Whitener
 from .._rows import evenly_spaced
 from .._threads import sharing
 from .._typing import Array, Rows
 from .._validation import check_not_tiny
 from .mining import TILE, Miner
 from .units import better_units
-from .whitening import MAX_FULL, whitener_of
+from .whitening import MAX_FULL, whitener_from
 
-# A number for each feature is known well enough from the targets of so many rows, evenly spaced.
+# A number for each feature or for few directions is known well enough from the targets of so many rows, evenly spaced.
 MAX_ANCHORS = 2000
 
 
@@ -35,23 +36,27 @@ class Scaler:
         return replace(self, mining=mining)
 
     def _form(self, X: Rows) -> str:
-        """The form of the scale for these rows: "full", "diagonal" or "scalar"."""
+        """The form of the scale for these rows: "full", "low-rank", "diagonal" or "scalar"."""
         sparse = sp.issparse(X)
-        if self.word == "full" and sparse:
-            raise ValueError(f"{self.who}: scale='full' would fill sparse rows; use 'diagonal', 'scalar' or 'auto'.")
+        if self.word in ("full", "low-rank") and sparse:
+            raise ValueError(
+                f"{self.who}: scale={self.word!r} would fill sparse rows; use 'diagonal', 'scalar' or 'auto'."
+            )
         if self.word != "auto":
             return self.word or "scalar"
         form = self.mining.space.whitening if self.choice.measure.is_distance else "scalar"
-        return "diagonal" if form == "full" and (sparse or X.shape[1] > MAX_FULL) else form
+        if form in ("full", "low-rank") and sparse:
+            return "diagonal"
+        return "low-rank" if form == "full" and X.shape[1] > MAX_FULL else form
 
-    def whitener(self, X: Rows, pairs: Array | None, units: Array | None = None) -> Array | None:
+    def whitener(self, X: Rows, pairs: Array | None, units: Array | None = None) -> Whitener | None:
         """units : X is given divided by them."""
         if pairs is None:
             return None
         with sharing(TILE, X.shape[1], X.shape[1]):
-            return whitener_of(self._form(X), X, pairs[:, :2], units)
+            return whitener_from(self._form(X), X, pairs[:, :2], units)
 
-    def labeled_whitener(self, X: Rows, codes: Array) -> Array | None:
+    def labeled_whitener(self, X: Rows, codes: Array) -> Whitener | None:
         """By default, labels also judge in which units the features are taken."""
         units = None
         if self.word == "auto" and self._form(X) != "scalar" and not sp.issparse(X):
@@ -59,14 +64,14 @@ class Scaler:
         rows = X if units is None else (X / units).astype(X.dtype, copy=False)
         return self.whitener(rows, self.near_pairs(rows, codes), units)
 
-    def first_whitener(self, X: Rows, pairs: Array | None) -> Array | None:
+    def first_whitener(self, X: Rows, pairs: Array | None) -> Whitener | None:
         """By default only if the pairs are as many as features: it is not made again."""
         few = pairs is None or (self.word == "auto" and len(np.unique(pairs[:, :2], axis=0)) < X.shape[1])
         return None if few else self.whitener(X, pairs)
 
     def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
         form = self._form(X)
-        if form == "diagonal" and anchors is None:
+        if form in ("diagonal", "low-rank") and anchors is None:
             anchors = evenly_spaced(np.flatnonzero(codes >= 0), MAX_ANCHORS)
         return None if form == "scalar" else self.mining.target_pairs(X, codes, anchors)
 

@@ -16,6 +16,7 @@ from .._core.space import PAIRS, Beginning, Pass
 from .._core.stream import Counts, Stream, Tally
 from .._progress import narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
+from .._reading.whiteners import Whitener
 from .._rows import stacked
 from .._threads import jobs, sharing
 from .._typing import Array, Rows
@@ -147,7 +148,7 @@ class Trainer:
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def _begin(
-        self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Array | None,
+        self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Whitener | None,
         whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
         """A model at its start; X and triplets are the first of what it will see."""
@@ -166,9 +167,9 @@ class Trainer:
         model, settings = self.model, self.settings
         n = n_triplets or (0 if triplets is None else len(triplets))
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
-        model.space = on_whitened(settings.space, model.whitener).begin(settings.choice, at)
+        model.space = on_whitened(settings.space, model.whitener, X.shape[1]).begin(settings.choice, at)
 
-    def freeze(self, X: Rows, triplets: Array, whitener: Array | None) -> None:
+    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
         """Fix whitener and scale when the first triplets form; the model has not moved before."""
         model = self.model
         if model.scale is None and len(triplets):
@@ -192,7 +193,8 @@ class Trainer:
         if settings.pair_threshold != "auto":
             return float(settings.pair_threshold)
         if model.threshold is None and len(pairs):
-            choice, start = settings.choice, on_whitened(settings.space, model.whitener).start(X.shape[1], X.dtype)
+            choice, d = settings.choice, X.shape[1]
+            start = on_whitened(settings.space, model.whitener, d).start(d, X.dtype)
             values = start_values(choice.measure, X, pairs, start)
             values *= model.space.factor**2 if start is None else 1.0
             soft = codes is not None and codes.ndim == 2

@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._reading.whitened import whitened
+from .._reading.whiteners import Whitener
 from .._rows import evenly_spaced
 from .._typing import Array
 from .guard import scores
@@ -19,6 +21,8 @@ MAX_JUDGES, MAX_ROWS = 300, 500
 # less than so small a share of its largest value is constant up to rounding.
 ALIKE, ROUNDING = 1.5, 1e-6
 START = np.array([(0.0, 0.0), (1.0, 1.0)])
+
+Whitening = Callable[[Array, Array], Whitener | None]
 
 
 def units_of(X: Array) -> Array | None:
@@ -31,26 +35,27 @@ def units_of(X: Array) -> Array | None:
     return np.where(varies, units, 1.0)
 
 
-def better_units(X: Array, codes: Array, whitener: Callable[[Array, Array], Array | None]) -> Array | None:
+def better_units(X: Array, codes: Array, whitener: Whitening) -> Array | None:
     """(d,) what to divide features by, or None: as they are. `whitener` makes W from rows and their class codes."""
     known = np.flatnonzero(codes >= 0)
     chosen = evenly_spaced(known, MAX_ROWS)
-    rows, codes = np.asarray(X[chosen], np.float64), codes[chosen]
+    rows, codes = X[chosen], codes[chosen]
     units = units_of(rows)
     if units is None or len(np.unique(codes)) < 2:
         return None
     judges = evenly_spaced(np.arange(len(chosen)), MAX_JUDGES)
-    as_given, divided = (_start_values(each, codes, judges, whitener) for each in (rows, rows / units))
+    both = rows, (rows / units).astype(X.dtype)
+    as_given, divided = (_start_values(each, codes, judges, whitener) for each in both)
     found = scores(np.stack([as_given, as_given, divided]), codes, codes[judges], START, is_distance=True)
     return units if found[1].mean() > found[0].mean() else None
 
 
-def _start_values(rows: Array, codes: Array, judges: Array, whitener: Callable[[Array, Array], Array | None]) -> Array:
+def _start_values(
+    rows: Array, codes: Array, judges: Array, whitener: Callable[[Array, Array], Whitener | None]
+) -> Array:
     """Squared distances of some rows to all under the start, infinite to themselves."""
     W = whitener(rows, codes)
-    inside = rows - rows.mean(axis=0)
-    if W is not None:
-        inside = inside * W if W.ndim == 1 else inside @ W
+    inside = whitened(rows - rows.mean(axis=0), W)
     norms = (inside * inside).sum(axis=1)
     values = norms[judges, None] + norms - 2.0 * (inside[judges] @ inside.T)
     values[np.arange(len(judges)), judges] = np.inf

@@ -496,7 +496,7 @@ class Learner(BaseEstimator):
     def whitener_(self) -> Array | None:
         """What X is multiplied by before it is divided by `scale_`: (d, d), (d,) or None."""
         check_is_fitted(self)
-        return None if self._model.whitener is None else self._model.whitener.copy()
+        return None if self._model.whitener is None else self._model.whitener.array()
 
     @property
     @alone

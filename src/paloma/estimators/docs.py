@@ -23,14 +23,15 @@ MATRICES = """\
         What psd="end" makes p.s.d.: the components U and L_c, as in the paper, or the metrics M_c themselves, which is
         all that is needed and loses less (on faces with 44 rows per class, .964 vs. .929). "auto" is "effective" once
         labels have formed triplets, and "components" if only given triplets were learned.
-    scale : {"auto", "full", "diagonal", "scalar"} or None
+    scale : {"auto", "full", "low-rank", "diagonal", "scalar"} or None
         "scalar" divides X by one number, so that what the first triplets compare has a typical size (their pairs have a
         mean squared distance of 2; for a similarity, their points have a mean squared norm of 64): C and margin then
         work in any units. "full" whitens X before that, half-way: rows become X W, W = S^(-1/4) with S the shrunk
         scatter of the differences between rows that should be near, so that learning starts at W W instead of the
-        identity (`init` as a matrix stays where it is). "diagonal" does so column by column. "auto" is "full" for ODML,
-        LODML and SLMOML up to 1,536 features and "diagonal" beyond, "diagonal" for L2ODML, and "scalar" for all others;
-        if `fit` mines dense rows, it also judges by their labels whether features are first divided by their standard
+        identity (`init` as a matrix stays where it is). "low-rank" does so in the 64 strongest directions of S and
+        takes all others as alike, without a d x d matrix; "diagonal" does so column by column. "auto" is "full" for
+        ODML, LODML and SLMOML up to 1,536 features and "low-rank" beyond, "low-rank" for L2ODML, "diagonal" in place of
+        both if X is sparse, and "scalar" for all others; if `fit` mines dense rows, it also judges by their labels whether features are first divided by their standard
         deviations. A stream is whitened by "auto" only if its first triplets have as many pairs of near rows as there
         are features. None takes X as it is.
     guard : "auto", True or False
@@ -106,14 +107,14 @@ ATTRIBUTES = """\
 
 COUNTS = """\
     classes_, n_features_in_, scale_ : labels in order; number of features; the number X is divided by.
-    whitener_ : what X is multiplied by before that: (d, d), (d,) or None; see `scale`.
+    whitener_ : what X is multiplied by before that: (d, d), (d,) if diagonal, or None; see `scale`.
     strength_, local_share_ : what the guard chose, in [0, 1]; strength_ is 1 without a guard.
     n_triplets_, n_updates_, loss_ : triplets seen, steps taken, mean hinge loss of the last pass.
     recent_loss_, long_run_loss_, drift_ : (n_classes,) arrays, drift signals: mean loss of the triplets of classes_[k]
         recently and in the long run, each before its own step, and their ratio; NaN for a class without triplets.
     mined_ : dict, after `fit` from labels: the number of anchors, how many of them formed no triplets because they were
         alone in their class or had no impostor, and the number of triplets; "search" is "exact" if all rows were
-        compared with all, "candidates in 128 directions" if L2ODML or L2OSL compared many rows there first. Beyond
+        compared with all, "candidates in 256 directions" if L2ODML or L2OSL compared many rows there first. Beyond
         65,536 labeled rows it is "blocks of N": random blocks of rows with a share of every class mine among
         themselves, other blocks in each epoch, and the numbers are those of the first epoch.
 """

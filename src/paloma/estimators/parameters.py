@@ -87,7 +87,7 @@ def _check_each(learner: Any) -> None:
     check.check_count("verbose", int(learner.verbose) if isinstance(learner.verbose, bool) else learner.verbose, 0)
     if learner.pair_threshold != "auto":
         check.check_real("pair_threshold", learner.pair_threshold, -1e300, 1e300)
-    check.check_word("scale", learner.scale, ("auto", "full", "diagonal", "scalar", None))
+    check.check_word("scale", learner.scale, ("auto", "full", "low-rank", "diagonal", "scalar", None))
     check.check_word("guard", learner.guard, ("auto", True, False))
     check.check_word("project", learner.project, ("auto", "components", "effective"))
     check.check_word("average", learner.average, ("auto", True, False))

@@ -10,6 +10,7 @@ from .._core.space import Kept
 from .._core.stream import Counts
 from .._reading import Balance
 from .._reading.whitened import on_whitened
+from .._reading.whiteners import NAMES, whitener_of
 from .._training.drift import Drift
 from .._training.model import Model
 from .._training.reservoir import Reservoir
@@ -52,6 +53,12 @@ BALANCE = Schema(
 )  # fmt: skip
 
 
+def _whitener_fits(state: dict[str, Any]) -> str | None:
+    given = [name for name in NAMES if state[name] is not None]
+    fits = given in ([], [NAMES[0]], [NAMES[1]], list(NAMES[1:]))
+    return None if fits else f"{', '.join(given)} do not go together"
+
+
 def model_schema(space: Schema) -> Schema:
     """A model over a space; k classes, c codes that matrices may have, d features."""
     return Schema(
@@ -63,6 +70,8 @@ def model_schema(space: Schema) -> Schema:
         Field("scale", "f8", "e", 1e-153, 1e153, optional=True),
         Field("whitener", "f8", "d d", optional=True),
         Field("column_whitener", "f8", "d", 1e-153, 1e153, optional=True),
+        Field("whitener_directions", "f8", "d w", optional=True),
+        Field("whitener_gains", "f8", "w", -0.9999, 1e153, optional=True),
         Field("strength", "float", low=0.0, high=1.0),
         Field("local_strength", "float", low=0.0, high=1.0),
         Field("judged", "int", low=0, optional=True),
@@ -74,13 +83,14 @@ def model_schema(space: Schema) -> Schema:
         Part("regions", REGIONS, optional=True),
         Part("balance", BALANCE, optional=True),
         Part("space", space),
+        rule=_whitener_fits,
     )
 
 
 def write_model(writer: Writer, model: Model, settings: Settings, d: int, where: str) -> dict[str, Any]:
     """JSON of a model, its arrays taken in. `settings` must know the features."""
     counts, reservoir, balance, regions = model.counts, model.reservoir, model.balance, model.regions
-    held, whitener = len(reservoir.codes), model.whitener
+    held, whitener = len(reservoir.codes), {} if model.whitener is None else model.whitener.parts()
     state = {
         "sparse": bool(model.sparse),
         "whole": bool(model.whole),
@@ -88,8 +98,7 @@ def write_model(writer: Writer, model: Model, settings: Settings, d: int, where:
         "labels": model.labels.labels,
         "random": generator_state(model.rng, f"{where}.random"),
         "scale": None if model.scale is None else np.atleast_1d(np.asarray(model.scale, np.float64)),
-        "whitener": None if whitener is None or whitener.ndim == 1 else whitener,
-        "column_whitener": None if whitener is None or whitener.ndim == 2 else whitener,
+        **{name: whitener.get(name) for name in NAMES},
         "strength": float(model.strength[0]),
         "local_strength": float(model.strength[1]),
         "judged": int(model.judged),
@@ -140,8 +149,8 @@ def _built(settings: Settings, state: dict[str, Any], d: int, dtype: Any) -> Mod
         scale = float(scale[0])
     labels = Labels(labels) if len(labels) else Labels()
     counts = Counts(n_classes=len(labels), **state["counts"])
-    whitener = state["column_whitener"] if state["whitener"] is None else state["whitener"]
-    space = on_whitened(settings.space, whitener)
+    whitener = whitener_of(*(state[name] for name in NAMES))
+    space = on_whitened(settings.space, whitener, d)
     return Model(
         labels, generator_of(state["random"]), Reservoir(**state["reservoir"]), scale, state["whole"], state["sparse"],
         space.restore(settings.choice, state["space"], Kept(d, dtype, scale)), counts, whitener,

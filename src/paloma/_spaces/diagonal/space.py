@@ -71,7 +71,7 @@ class Diagonal(Representation):
     @property
     def cannot(self) -> dict[str, str]:
         scales = "{who} weighs features itself and only supports scale='auto', 'scalar' or None."
-        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
+        sentences = super().cannot | {f"scale={form!r}": scales for form in ("full", "low-rank", "diagonal")}
         return sentences | {"soft regions": "{who} gives each row one region and only supports soft_regions=False."}
 
     def bound(self, who: str, choice: Choice, d: int, names: Any) -> "Diagonal":

@@ -45,7 +45,7 @@ class Grouped(Representation):
     @property
     def cannot(self) -> dict[str, str]:
         scales = "{who} scales each group by itself and only supports scale='auto', 'scalar' or None."
-        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
+        sentences = super().cannot | {f"scale={form!r}": scales for form in ("full", "low-rank", "diagonal")}
         if self.rank is not None:
             sentences["shards"] = "{who}: low-rank factors have no meaningful mean over shards; use rank=None."
         if self.groups is not None:

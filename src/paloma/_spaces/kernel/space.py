@@ -51,7 +51,7 @@ class Kernels(Representation):
     @property
     def cannot(self) -> dict[str, str]:
         scales = "{who} compares rows by kernels and only supports scale='auto', 'scalar' or None."
-        sentences = super().cannot | {"scale='full'": scales, "scale='diagonal'": scales}
+        sentences = super().cannot | {f"scale={form!r}": scales for form in ("full", "low-rank", "diagonal")}
         sentences["remine"] = "{who} does not support remine=True; pass triplets, or use remine=False."
         if self.precomputed:
             sentences["shards"] = (

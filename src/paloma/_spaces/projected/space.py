@@ -47,7 +47,7 @@ class Projected(Representation):
     """Parameters of dual random projection; see L2ODML."""
 
     linear = decays = guarded = True
-    whitening = "diagonal"
+    whitening = "low-rank"
 
     init: Any = "identity"
     n_components: int | str = "auto"
@@ -67,7 +67,7 @@ class Projected(Representation):
     @property
     def cannot(self) -> dict[str, str]:
         return {
-            "scale='full'": "{who} never holds a d x d matrix; use scale='diagonal' or 'scalar'.",
+            "scale='full'": "{who} never holds a d x d matrix; use scale='low-rank', 'diagonal' or 'scalar'.",
             "soft regions": "{who} stores one code per pair in its journal and only supports soft_regions=False.",
         }
 

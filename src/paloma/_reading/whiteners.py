@@ -1,0 +1,146 @@
+"""What rows are multiplied by before they are learned, W, as it is held (theory 21)."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._typing import Array, Rows
+from .._validation import read_only
+
+
+@dataclass(frozen=True, eq=False)
+class Full:
+    """A (d, d) matrix."""
+
+    matrix: Array
+
+    def mapped(self, X: Rows) -> Rows:
+        """X W in the precision of X."""
+        return read_only(X @ self.matrix.astype(X.dtype, copy=False))
+
+    def around(self, A: Array) -> Array:
+        """W A W^T."""
+        W = self.matrix.astype(A.dtype, copy=False)
+        return W @ A @ W.T
+
+    def undone(self, A: Array) -> Array:
+        """W^-1 A W^-T."""
+        inverse = np.linalg.inv(self.matrix)
+        return inverse @ A @ inverse.T
+
+    def under(self, C: Array) -> Array:
+        """C W^T."""
+        return C @ self.matrix.astype(C.dtype, copy=False).T
+
+    def divided(self, units: Array) -> Self:
+        """What maps X as this one maps X / units, up to a factor that leaves the determinant as it is."""
+        return replace(self, matrix=_share(units)[:, None] * self.matrix)
+
+    def widened(self, d: int) -> Self:
+        """The same for more features, which it leaves as they are."""
+        out, own = np.eye(d), len(self.matrix)
+        out[:own, :own] = self.matrix
+        return replace(self, matrix=out)
+
+    def array(self) -> Array:
+        """W, (d, d), or (d,) if it is diagonal."""
+        return self.matrix.copy()
+
+    def parts(self) -> dict[str, Array]:
+        """The arrays that it is made of, by their names in model files."""
+        return {"whitener": self.matrix}
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """diag(weights): the only form that keeps CSR rows sparse."""
+
+    weights: Array
+
+    def mapped(self, X: Rows) -> Rows:
+        w = self.weights.astype(X.dtype, copy=False)
+        return X.multiply(w).tocsr() if sp.issparse(X) else read_only(X * w)
+
+    def around(self, A: Array) -> Array:
+        w = self.weights.astype(A.dtype, copy=False)
+        return w[:, None] * A * w
+
+    def undone(self, A: Array) -> Array:
+        return A / self.weights[:, None] / self.weights
+
+    def under(self, C: Array) -> Array:
+        return C * self.weights.astype(C.dtype, copy=False)
+
+    def divided(self, units: Array) -> Self:
+        return replace(self, weights=_share(units) * self.weights)
+
+    def widened(self, d: int) -> Self:
+        return replace(self, weights=np.pad(self.weights, (0, d - len(self.weights)), constant_values=1.0))
+
+    def array(self) -> Array:
+        return self.weights.copy()
+
+    def parts(self) -> dict[str, Array]:
+        return {"column_whitener": self.weights}
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """Columns, then I + V diag(gains) V^T with orthonormal columns V, (d, r): no d x d matrix is made."""
+
+    columns: Columns
+    directions: Array
+    gains: Array
+
+    def mapped(self, X: Rows) -> Rows:
+        return read_only(self._stretched(self.columns.mapped(X), self.gains))
+
+    def around(self, A: Array) -> Array:
+        return self.columns.around(self._stretched(self._stretched(A, self.gains).T, self.gains).T)
+
+    def undone(self, A: Array) -> Array:
+        inside, back = self.columns.undone(A), -self.gains / (1.0 + self.gains)
+        return self._stretched(self._stretched(inside, back).T, back).T
+
+    def under(self, C: Array) -> Array:
+        return self.columns.under(self._stretched(C, self.gains))
+
+    def divided(self, units: Array) -> Self:
+        return replace(self, columns=self.columns.divided(units))
+
+    def widened(self, d: int) -> Self:
+        directions = np.pad(self.directions, ((0, d - len(self.directions)), (0, 0)))
+        return replace(self, columns=self.columns.widened(d), directions=directions)
+
+    def array(self) -> Array:
+        return self.mapped(np.eye(len(self.directions))).copy()
+
+    def parts(self) -> dict[str, Array]:
+        return {**self.columns.parts(), "whitener_directions": self.directions, "whitener_gains": self.gains}
+
+    def _stretched(self, rows: Any, gains: Array) -> Array:
+        """rows (I + V diag(gains) V^T)."""
+        V = self.directions.astype(rows.dtype, copy=False)
+        return np.asarray(rows + (rows @ V * gains.astype(rows.dtype, copy=False)) @ V.T)
+
+
+Whitener = Full | Columns | LowRank
+# What `parts` may name; together go the first one, the second one, or all but the first.
+NAMES = "whitener", "column_whitener", "whitener_directions", "whitener_gains"
+
+
+def whitener_of(matrix: Array | None, weights: Array | None, directions: Any, gains: Any) -> Whitener | None:
+    """The whitener of such parts, in the order of NAMES; None: there is none."""
+    if matrix is not None:
+        return Full(matrix)
+    if weights is None:
+        return None
+    columns = Columns(weights)
+    return columns if directions is None else LowRank(columns, directions, gains)
+
+
+def _share(units: Array) -> Array:
+    logs = np.log(units)
+    return np.exp(logs.mean() - logs)
