@@ -69,7 +69,7 @@ class Projection:
             now.catch_up()
 
     def adopt(self, measure: Measure, locality: Locality, factor: float, blend: float) -> None:
-        """The averages, moved this far toward the last iterates, take their place: net steps, and matrices by replay."""
+        """The averages, moved this far toward the last iterates, take their place: steps, and matrices by replay."""
         self.inner = self.recover(self.map, measure, locality, factor, blend)
         self.journal.pairs.steps = self.journal.pairs.averaged(blend)
         if self.folded is not None:
