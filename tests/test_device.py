@@ -286,7 +286,7 @@ def test_a_classifier_and_an_index_are_where_their_metric_is(device, tmp_path):
         lambda: MetricKNeighborsClassifier(on_host, device=device).fit(X, y),
         lambda: MetricIndex(on_host, device=device),
     ):
-        with pytest.raises(ValueError, match="its metric is on the CPU without torch.* move it"):
+        with pytest.raises(ValueError, match=r"its metric is on the CPU without torch.* move it"):
             call()
     on_host.to(device)
     assert np.array_equal(MetricKNeighborsClassifier(on_host, device=device).fit(X, y).predict(X), voters.predict(X))
