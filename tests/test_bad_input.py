@@ -132,6 +132,12 @@ def test_not_fitted(name, how):
         (ASKING | ASKING_DISTANCE)[how](getattr(paloma, name)(), X)
 
 
+@pytest.mark.parametrize("name", LEARNERS)
+def test_no_triplets_have_no_score(name):
+    none = np.empty((0, 3), int)
+    assert_refused(fitted(name), lambda model: model.triplet_score(X, none, Y), ValueError, "at least one triplet")
+
+
 @pytest.mark.parametrize("method", ["get_metric", "get_mahalanobis_matrix"])
 @pytest.mark.parametrize("name", ["ODML", "LODML", "SLMOML"])
 def test_not_fitted_metric_learn_methods(name, method):
@@ -143,6 +149,7 @@ PARAMS = [
     ("C", 0), ("C", -1.0), ("C", np.nan), ("C", "big"), ("lam", -0.1), ("lam", 1.1), ("lam", np.nan),
     ("step", "leap"), ("psd", "sometimes"), ("psd", 0), ("psd", -3), ("scale", "large"),
     ("average", "perhaps"), ("margin", np.nan), ("init", "random"), ("step_params", {"speed": 1.0}),
+    ("step", ["pa1", "pa2"]), ("step_params", {"speed": 1.0, 1: 2.0}), ("step_params", ["gamma", 1.0]),
     ("block_size", 0), ("block_size", "big"), ("n_epochs", 0), ("n_targets", 0), ("n_impostors", 0),
     ("remine", "yes"), ("early_stopping", "no"), ("verbose", "loud"), ("verbose", -1),
 ]  # fmt: skip

@@ -271,6 +271,27 @@ def test_tensors_on_a_gpu_are_followed():
     assert np.array_equal(voters.metric_.shared_, LODML(random_state=0, device="cuda").fit(X, y).shared_)
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_classifier_and_an_index_are_where_their_metric_is(device, tmp_path):
+    X, y = load_iris(return_X_y=True)
+    voters = MetricKNeighborsClassifier(LODML(random_state=0), device=device).fit(X, y)
+    assert (voters.metric.device, voters.metric_.device) == (None, device)
+    assert np.array_equal(voters.metric_.shared_, LODML(random_state=0, device=device).fit(X, y).shared_)
+    assert MetricKNeighborsClassifier(device=device).partial_fit(X, y).metric_.device == device
+    assert pickle.loads(pickle.dumps(MetricIndex(voters.metric_, device=device))).device == device
+    paloma.save(voters, tmp_path / "voters.paloma")
+    assert paloma.load(tmp_path / "voters.paloma").device is None
+    on_host = LODML(random_state=0).fit(X, y)
+    for call in (
+        lambda: MetricKNeighborsClassifier(on_host, device=device).fit(X, y),
+        lambda: MetricIndex(on_host, device=device),
+    ):
+        with pytest.raises(ValueError, match=r"its metric is on the CPU without torch.* move it"):
+            call()
+    on_host.to(device)
+    assert np.array_equal(MetricKNeighborsClassifier(on_host, device=device).fit(X, y).predict(X), voters.predict(X))
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_learner_of_the_cpu_reads_tensors_of_a_gpu():
     X, y = load_iris(return_X_y=True)

@@ -319,7 +319,9 @@ def test_an_index_gives_back_what_was_added(tmp_path):
 
 
 @pytest.mark.parametrize("fitted", [True, False])
-@pytest.mark.parametrize("kind", [paloma.LODML, paloma.ODML, paloma.LOSL, paloma.SLMOML, paloma.OKS])
+@pytest.mark.parametrize("kind", [
+    paloma.LODML, paloma.ODML, paloma.LOSL, paloma.SLMOML, paloma.OKS, paloma.L2ODML, paloma.L2OSL, paloma.OMDML,
+])  # fmt: skip
 def test_feedback_is_obeyed_at_once_and_spares_the_rest(kind, fitted):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 400)

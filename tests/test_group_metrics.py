@@ -119,3 +119,5 @@ def test_y_and_group_are_refused_together():
     model = made("distance").fit(X, triplets=T, groups=NAMES[GROUPS])
     with pytest.raises(ValueError, match="either y or group"):
         model.pair_score([[1, 9]], ["ben"], X=X, group="ben")
+    with pytest.raises(ValueError, match="group must be a single group"):
+        model.pair_score([[1, 9]], X=X, group=["ben", "anna"])

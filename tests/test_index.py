@@ -174,6 +174,7 @@ def test_default_ids_are_never_used_again():
     assert index.add(X[:1]).tolist() == [42]
     assert 42 in index
     assert 0 not in index
+    assert None not in index
     assert pickle.loads(pickle.dumps(index)).add(X[:1]).tolist() == [43]
 
 

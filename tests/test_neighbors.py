@@ -437,3 +437,12 @@ def test_tight_clusters_far_apart(dtype):
     triplets = paloma.triplets.targets_impostors(rows, y, impostor_margin=10.0, n_impostors=1)
     mined = np.sort(triplets[np.argsort(triplets[:, 0], kind="stable"), 1].reshape(600, 3), axis=1)
     assert (mined == nearest).mean() > 0.98
+
+
+def test_a_device_is_checked():
+    metric = fitted(LODML)
+    with pytest.raises(ValueError, match="device must be None"):
+        paloma.MetricKNeighborsClassifier(metric, device=3).fit(X, Y)
+    with pytest.raises(ValueError, match="device must be None"):
+        paloma.MetricIndex(metric, device=3)
+    assert paloma.MetricKNeighborsClassifier(metric, device=None).fit(X, Y).metric_ is metric

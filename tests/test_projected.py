@@ -292,3 +292,20 @@ def test_clear_refusals():
         with pytest.raises(ValueError, match="100000 x 100000 metric matrix is too large"):
             getattr(model, raw)
     assert np.isfinite(model.pairwise_score(wide[:5], wide, y)).all()
+
+
+@pytest.mark.parametrize("limit", [None, 300])
+@pytest.mark.parametrize("kind", ["gaussian", "sparse"])
+@pytest.mark.parametrize("name", ["L2ODML", "L2OSL"])
+def test_averages_take_the_place_of_the_last_iterates(name, kind, limit):
+    """In the journal, and in the matrices that learning goes on from, which see it through the map."""
+    model = getattr(paloma, name)(C=0.1, n_components=20, projection=kind, max_journal=limit, psd="never")
+    model.set_params(rank=DIGITS.shape[1], guard=False, scale="scalar", random_state=0).fit(DIGITS, Y)
+    whole, means, last = inside.whole(model), model.metric_matrix(3), model.shared_
+    whole.space.adopt(whole.counts.blend())
+    whole.counts.n_means, whole.metric = 0, None
+    assert relative(model.shared_, last) > 1e-3
+    assert relative(model.metric_matrix(3), means) < 1e-10
+    state = inside.state(model)
+    seen = state.map.T @ (state.map.T @ (model.shared_ - np.eye(len(means))).T).T + np.eye(20)
+    assert relative(state.inner.shared, seen) < 1e-10

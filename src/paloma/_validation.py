@@ -164,6 +164,8 @@ def of_group(y: Any, group: Any, n: int) -> Any:
         return y
     if y is not None:
         raise ValueError("Pass either y or group: a metric belongs to a class or to a group, not to both.")
+    if np.ndim(group):
+        raise ValueError(f"group must be a single group, for all pairs or items, got {group!r:.80}.")
     return np.full(n, group)
 
 

@@ -219,12 +219,9 @@ class Space(ABC):
         """The same with more features, which were 0 so far; refused unless a representation says how."""
         raise ValueError("This learner has a fixed number of features; LODML and LOSL, for example, accept new ones.")
 
+    @abstractmethod
     def adopt(self, blend: float) -> None:
-        """Go on from the averaged iterates, moved this far toward the last ones, and average anew from there; refused
-        unless a representation says how."""
-        raise ValueError(
-            "This learner cannot go on from its averaged iterates: learn the statement with partial_fit(triplets=...)."
-        )
+        """Go on from the averaged iterates, moved this far toward the last ones, and average anew from there."""
 
     @abstractmethod
     def fork(self, counts: Counts) -> Self:

@@ -1,6 +1,7 @@
 """The step axis: words for people, integers and constants for compiled loops (theory 1)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -37,11 +38,13 @@ class Step:
     @classmethod
     def parse(cls, name: str, params: dict[str, Any] | None) -> "Step":
         """Check a rule's word and its constants; every constant must be a positive number."""
-        if name not in _CODES:
+        if not isinstance(name, str) or name not in _CODES:
             raise ValueError(f"step must be one of {sorted(_CODES)}, got {name!r}.")
+        if params is not None and not isinstance(params, Mapping):
+            raise ValueError(f"step_params must be a dict of constants by name, or None, got {params!r}.")
         known = _DEFAULTS.get(name, {})
         given = dict(params or {})
-        if unknown := sorted(set(given) - set(known)):
+        if unknown := [key for key in given if key not in known]:
             raise ValueError(f"step={name!r} takes step_params {sorted(known) or 'none'}, got {unknown}.")
         values = {**known, **given}
         for key, value in values.items():

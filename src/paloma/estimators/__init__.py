@@ -20,6 +20,7 @@ from ._interface import obey as obey
 from ._interface import parted as parted
 from ._interface import projected as projected
 from ._interface import reader_of as reader_of
+from ._interface import refuse_elsewhere as refuse_elsewhere
 from ._interface import settings_of as settings_of
 from ._interface import tallies_of as tallies_of
 from ._interface import to_be_saved as to_be_saved

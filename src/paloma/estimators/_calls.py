@@ -67,7 +67,7 @@ def following(method: Method) -> Method:
             _refuse_others(f"{who}.{method.__name__}()", lead, home)
         arrays = as_arrays(who, *args)
         named = dict(zip(kwargs, as_arrays(who, *kwargs.values()), strict=True))
-        has_device = hasattr(self, "device")
+        has_device = hasattr(self, "to")
         if has_device:
             _meet(self, who, [value.device for value in given if is_tensor(value)], begins)
             if begins or not hasattr(self, "_model"):
@@ -102,7 +102,7 @@ def converted(estimator: Any, converter: Callable[[Any], Any]) -> Any:
     out, home = deepcopy(estimator), converter(np.empty(0, np.float32))
     _put_home(out, home if is_foreign(home) else None)
     device = str(home.device) if is_tensor(home) and home.device.type != "cpu" else None
-    if hasattr(out, "device") and out.device is None and device != vars(out).get("_followed"):
+    if hasattr(out, "to") and out.device is None and device != vars(out).get("_followed"):
         out.to(device)
     return out
 

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from .. import _validation as check
 from .._core.interrupt import learning_begins, whole_calls
 from .._core.measure import Measure
+from .._device import resolved
 from .._reading import Reader
 from .._spaces.projected import ProjectedSpace
 from .._training.model import Model
@@ -50,6 +51,19 @@ def bare_learner(metric: Any) -> Learner:
     if before is not None or not is_learner(learner):
         raise TypeError(no_learner(metric))
     return learner
+
+
+def refuse_elsewhere(who: str, learner: Learner, device: Any) -> None:
+    """Refuse a device, unless it is None, that the learner is not on, or is not to learn on."""
+    if device is None:
+        return
+    fitted = learner.__sklearn_is_fitted__()
+    own = learner._model.space.device if fitted else learner.device and resolved(check.name_of(learner), learner.device)
+    if str(resolved(who, device)) != str(own):
+        raise ValueError(
+            f"{who}: device={device!r}, but its metric is on {own or 'the CPU without torch'}, and searches go where the "
+            f"metric is: move it, {check.name_of(learner)}.to({device!r})."
+        )
 
 
 def changed_parameters(learner: Learner) -> dict[str, Any]:

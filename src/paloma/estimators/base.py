@@ -379,6 +379,8 @@ class Learner(BaseEstimator):
             X, triplets = check.check_points(self, triplets)
         rows = reader.rows(X, named=not points)
         array = check.check_triplets(self, triplets, rows.shape[0])
+        if not len(array):
+            raise ValueError(f"{check.name_of(self)}.triplet_score needs at least one triplet, got none.")
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 

@@ -64,7 +64,7 @@ class Shelf:
 
     def places(self, ids: Array) -> Array:
         """Number of each id on the shelf; -1 where there is none."""
-        if not len(self) or (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
+        if not len(self) or ids.dtype.kind == "O" or (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.full(len(ids), -1)
         near = self._order[np.minimum(np.searchsorted(self.ids, ids, sorter=self._order), len(self) - 1)]
         return np.where(self.ids[near] == ids, near, -1)

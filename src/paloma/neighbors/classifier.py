@@ -30,6 +30,7 @@ from ..estimators import (
     parted,
     reader_of,
     reading,
+    refuse_elsewhere,
     settings_of,
     settle,
 )  # fmt: skip
@@ -79,6 +80,9 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     n_jobs : int or None
         At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
         process may use (docs/speed.md). Not kept in model files.
+    device : None, "auto", or a device as torch spells it
+        Where a metric that is fitted here learns, and searches; a fitted one must be there. None: as the metric says.
+        Not kept in model files.
 
     Examples
     --------
@@ -101,12 +105,14 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         weights: str = "soft",
         streamed_rows: int = 1000,
         n_jobs: int | None = None,
+        device: Any = None,
     ) -> None:
         self.metric = metric
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.streamed_rows = streamed_rows
         self.n_jobs = n_jobs
+        self.device = device
 
     # -- learning ----------------------------------------------------------------------------------------------------
 
@@ -165,7 +171,7 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 known = known if more is None else known.extended(more)
             if fresh:
                 self._judged = None
-                metric = LODML(random_state=0) if self.metric is None else self.metric
+                metric = self._wanted()
                 self.metric_ = metric if bare_learner(metric).__sklearn_is_fitted__() else clone(metric)
             learner = bare_learner(self.metric_)
             if learner.__sklearn_is_fitted__():
@@ -226,8 +232,17 @@ class MetricKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self._check_enough(len(numbers), f"{len(numbers)} labeled rows of X")
         return numbers, labels[numbers]
 
-    def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
+    def _wanted(self) -> Any:
+        """The metric, a new one on the device that is asked for."""
         metric = LODML(random_state=0) if self.metric is None else self.metric
+        learner = bare_learner(metric)
+        if self.device is not None and learner is metric and not learner.__sklearn_is_fitted__():
+            return clone(metric).set_params(device=self.device)
+        refuse_elsewhere(check.name_of(self), learner, self.device)
+        return metric
+
+    def _fitted_metric(self, X: ArrayLike, y: Array) -> Any:
+        metric = self._wanted()
         learner = bare_learner(metric)
         changed = changed_since(learner) if learner.__sklearn_is_fitted__() else []
         if changed and isinstance(metric, FrozenEstimator):

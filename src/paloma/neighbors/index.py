@@ -19,7 +19,18 @@ from .._core.locality import Labels
 from .._rows import stacked
 from .._threads import jobs, sharing
 from .._typing import Array
-from ..estimators import Mark, at_start, following, is_learner, no_learner, obey, parted, reader_of, reading
+from ..estimators import (
+    Mark,
+    at_start,
+    following,
+    is_learner,
+    no_learner,
+    obey,
+    parted,
+    reader_of,
+    reading,
+    refuse_elsewhere,
+)
 from ..estimators.base import Learner
 from ._backends import chosen, options_of
 from ._engines import Engine, Tiles
@@ -67,6 +78,8 @@ class MetricIndex:
     n_jobs : int or None
         At most how many threads large matrix products take, -1: as many as there are CPUs; None: as many as this
         process may use (docs/speed.md). Not kept in model files.
+    device : None, "auto", or a device as torch spells it
+        Where the metric must be, since searches go there. None: wherever it is. Not kept in model files.
     **options
         Of the backend. ``faiss-hnsw``: `n_links` (32; more is better and larger), `ef_construction` (40),
         `ef_search` (64; more is better and slower). ``faiss-ivf``: `n_lists` (2 sqrt(n)), `n_probes` (an eighth of
@@ -93,14 +106,17 @@ class MetricIndex:
     0
     """
 
-    def __init__(self, metric: Any, *, backend: str = "exact", n_jobs: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, metric: Any, *, backend: str = "exact", n_jobs: int | None = None, device: Any = None, **options: Any
+    ) -> None:
         check.check_jobs(n_jobs)
-        self.n_jobs = n_jobs
+        self.n_jobs, self.device = n_jobs, device
         self._engine, self._settings = chosen(backend, options)
         self.metric, self.backend = metric, backend
         before, learner = parted(metric)
         if not is_learner(learner):
             raise TypeError(no_learner(metric))
+        refuse_elsewhere("MetricIndex", learner, device)
         self._before, self._learner = deepcopy(before), learner
         self._published: Published | None = None
         self._empty = Shelf.empty()
@@ -416,6 +432,7 @@ class MetricIndex:
                 "published": None if published is None or self._fresh() else published.learner,
                 "backend": self.backend,
                 "n_jobs": self.n_jobs,
+                "device": self.device,
                 "options": options_of(self._settings),
                 "engine": {} if published is None else published.engine.memo(),
                 "center": None if published is None else published.view.center,
@@ -429,7 +446,8 @@ class MetricIndex:
 
     @classmethod
     def __paloma_restore__(cls, state: dict[str, Any]) -> Self:
-        index = cls(state["metric"], backend=state["backend"], n_jobs=state.get("n_jobs"), **state["options"])
+        own = {"backend": state["backend"], "n_jobs": state.get("n_jobs"), "device": state.get("device")}
+        index = cls(state["metric"], **own, **state["options"])
         payload = state.get("payload")
         shelf = Shelf(
             state["X"], state["ids"], state["shares"], Labels(state["labels"]), state["next_id"],

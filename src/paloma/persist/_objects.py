@@ -90,8 +90,8 @@ def write_object(writer: Writer, value: Any, where: str) -> dict[str, Any]:
 
 
 def _write_classifier(writer: Writer, model: MetricKNeighborsClassifier, where: str) -> dict[str, Any]:
-    own = {"metric", "n_neighbors", "weights", "streamed_rows", "n_jobs", "metric_", "classes_", "_kept", "_placed",
-           "_judged", "_home"}  # fmt: skip
+    own = {"metric", "n_neighbors", "weights", "streamed_rows", "n_jobs", "device", "metric_", "classes_", "_kept",
+           "_placed", "_judged", "_home"}  # fmt: skip
     refuse_unknown(vars(model), {*own, "n_features_in_", "feature_names_in_", *_COLUMNS}, where)
     rows, reader = kept_rows(model), reader_of(bare_learner(model.metric_))
     if rows is None:

@@ -228,6 +228,10 @@ class GroupedSpace(Space):
     def close(self) -> None:
         self.state.settle()
 
+    def adopt(self, blend: float) -> None:
+        for state in self.state.states:
+            state.adopt(blend)
+
     def drop(self, new_codes: Array) -> None:
         for state in self.state.states:
             state.drop(new_codes)

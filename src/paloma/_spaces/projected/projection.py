@@ -68,6 +68,15 @@ class Projection:
             now.decay(keep)
             now.catch_up()
 
+    def adopt(self, measure: Measure, locality: Locality, factor: float, blend: float) -> None:
+        """The averages, moved this far toward the last iterates, take their place: steps, and matrices by replay."""
+        self.inner = self.recover(self.map, measure, locality, factor, blend)
+        self.journal.pairs.steps = self.journal.pairs.averaged(blend)
+        if self.folded is not None:
+            _, now, mean = self.folded
+            for new, old in ((now.shared, mean.shared), (now.stack, mean.stack)):
+                new[...] = old + self.dtype.type(blend) * (new - old)
+
     def drop(self, new_codes: Array) -> None:
         """Give class codes their new numbers; what a forgotten class has taught the shared part stays."""
         self.journal.drop(new_codes)
@@ -93,8 +102,7 @@ class Projection:
 
     def project(self, X: Any) -> Array:
         """Rows in the m dimensions that learning sees."""
-        out = X @ self.map
-        return np.ascontiguousarray(out.toarray() if sp.issparse(out) else out)
+        return _dense(X @ self.map)
 
     def extend(self, X: Any) -> None:
         """Take in the directions of rows outside an exact basis; the matrices are the identity there.
@@ -210,7 +218,7 @@ class Projection:
         if not len(pairs):
             return state
         state.allocate(np.unique(pairs.codes[pairs.codes >= 0]))
-        points = np.ascontiguousarray(self.journal.rows @ basis)
+        points = _dense(self.journal.rows @ basis)
         steps = measure.sign * pairs.averaged(blend)[0]
         for a in range(0, len(pairs), REPLAY_CHUNK):
             part = slice(a, a + REPLAY_CHUNK)
@@ -258,6 +266,10 @@ def random_projection(d: int, m: int, kind: str, seed: int) -> Any:
     make = {"gaussian": GaussianRandomProjection, "sparse": SparseRandomProjection}[kind]
     components = make(n_components=m, random_state=seed).fit(sp.csr_matrix((2, d))).components_
     return components.T.tocsr() if sp.issparse(components) else np.ascontiguousarray(components.T)
+
+
+def _dense(rows: Any) -> Array:
+    return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows)
 
 
 def _orthonormal(columns: Array, dtype: Any) -> Array:

@@ -289,6 +289,10 @@ class ProjectedSpace(Space):
         self._held = None
         self.state.journal.close()
 
+    def adopt(self, blend: float) -> None:
+        if blend < 1.0 and self.axes is not None:
+            self.state.adopt(*self.axes, self.factor, blend)
+
     def drop(self, new_codes: Array) -> None:
         self.state.drop(new_codes)
 
