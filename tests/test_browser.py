@@ -185,13 +185,17 @@ def test_two_services_at_once_and_one_that_ends(browser, site, tmp_path):
 
 def test_items_of_a_table_are_shown_with_their_columns(browser, tmp_path):
     table = tmp_path / "shop.csv"
-    table.write_text("id,price,weight,kind\n" + "".join(f"A{k},{k},{k % 3},{'red' if k % 2 else 'blue'}\n" for k in range(9)))
+    table.write_text(
+        "id,price,weight,kind\n" + "".join(f"A{k},{k},{k % 3},{'red' if k % 2 else 'blue'}\n" for k in range(9))
+    )
     site = Site(browser, tmp_path / "served", str(table))
     page = site.open()
     assert "kind: " in page.text_content("#results .card .fields")
     page.click("#results .card [data-deed=why]")
     page.wait_for_selector("#why .bar")
-    assert {"price", "weight"} == set(page.eval_on_selector_all("#why .bar span:first-child", "parts => parts.map(part => part.textContent)"))
+    assert {"price", "weight"} == set(
+        page.eval_on_selector_all("#why .bar span:first-child", "parts => parts.map(part => part.textContent)")
+    )
     page.fill("#words", "red")
     page.press("#words", "Enter")
     status(page, "4 found")

@@ -20,7 +20,8 @@ def serve(
         Path | None, typer.Option(help="Folder that keeps what is said.", show_default="SOURCE.served")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of ids.", show_default="id, or row numbers; names of embedded pictures")
+        str | None,
+        typer.Option("--id", help="Column of ids.", show_default="id, or row numbers; names of embedded pictures"),
     ] = None,
     vectors: Annotated[
         str | None, typer.Option(help="Column of vectors.", show_default="all columns of numbers")

@@ -156,7 +156,7 @@ def _reading(app: FastAPI, engine: Engine) -> None:
 
     @app.get(f"{PREFIX}/items", dependencies=read)
     async def items(cursor: Cursor = "", limit: Limit = 100, find: Words = "") -> JSONResponse:
-        """Items page by page, those whose id, label, text or payload has the words of `find`; pass `next` on as `cursor`."""
+        """Items page by page: those that have the words of `find` in what is shown; pass `next` on as `cursor`."""
         return await _soon(engine, 0, lambda: engine.page(cursor, limit, find))
 
     @app.get(f"{PREFIX}/items/sample", dependencies=read)

@@ -249,9 +249,10 @@ class Engine:
         """Every entry since the beginning; the items that came with the command are the first ones."""
         served = Served()
         if self._journal.last == 0 and items is not None:
-            names = {} if items.features is None else {"features": items.features}
-            parts = [New(f"import-{told[0]['id']}", "", {"kind": "add", "items": told, **(names if k == 0 else {})}, rows)
-                     for k, (rows, told) in enumerate(items.parts())]  # fmt: skip
+            parts = [New(f"import-{told[0]['id']}", "", {"kind": "add", "items": told}, rows)
+                     for rows, told in items.parts()]  # fmt: skip
+            if items.features is not None:
+                parts[0].body["features"] = items.features
             self._journal.append(*parts).result()  # one commit: all of them are there after a kill, or none
         last = 0
         while entries := list(self._journal.after(last, limit=_AT_ONCE)):

@@ -291,8 +291,8 @@ class Served:
         """Shares of features in the squared distance of a query and an item."""
         seq, found = self.seq, self._searching().explain(self._asked(query), other, user=user or None)
         order = np.argsort(-np.abs(found.features), kind="stable")[:most]
-        parts = [{"name": self.items.feature(k), "now": float(found.features[k]), "start": float(found.features_before[k])}
-                 for k in order]  # fmt: skip
+        now, start = found.features.tolist(), found.features_before.tolist()
+        parts = [{"name": self.items.feature(k), "now": now[k], "start": start[k]} for k in order]
         return {"seq": seq, "now": found.now, "start": found.before, "parts": parts}
 
     def suggest(self, n: int, user: str) -> dict[str, Any]:

@@ -96,7 +96,9 @@ def _table(path: Path, delimiters: str) -> dict[str, list[Any]]:
         except csv.Error as error:
             raise ValueError(f"{path}: line {reader.line_num} cannot be read: {error}.") from None
     if _numbers(head) is not None and head != [str(k) for k in range(len(head))]:
-        raise ValueError(f"{path}: its first line has numbers, where names of columns are expected. Add a line of names.")
+        raise ValueError(
+            f"{path}: its first line has numbers, where names of columns are expected. Add a line of names."
+        )
     lines = [line for line in lines if line]
     for number, line in enumerate(lines, 1):
         if len(line) != len(head):
@@ -148,7 +150,9 @@ def _columns(
         else:
             numbers[name] = found
     if not numbers:
-        what = "columns of numbers" if vectors is None else f"lists of numbers, all of one length, in column {vectors!r}"
+        what = (
+            "columns of numbers" if vectors is None else f"lists of numbers, all of one length, in column {vectors!r}"
+        )
         raise ValueError(f"{source} has no {what} to compare items by.")
     joined = np.concatenate(list(numbers.values()), axis=1)
     payload = [_shown({name: values[k] for name, values in others.items()}) for k in range(len(joined))]
