@@ -31,12 +31,12 @@ def browser():
 class Site:
     """A server, and pages of it that complain about nothing and ask nobody else."""
 
-    def __init__(self, browser, folder):
-        self.browser, self.folder, self.troubles = browser, folder, []
+    def __init__(self, browser, folder, *source):
+        self.browser, self.folder, self.source, self.troubles = browser, folder, source, []
         self.start()
 
     def start(self):
-        command = [sys.executable, "-m", "paloma", "serve", "--state", str(self.folder), "-p", "0"]
+        command = [sys.executable, "-m", "paloma", "serve", *self.source, "--state", str(self.folder), "-p", "0"]
         self.server = subprocess.Popen(
             command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
         )
@@ -134,13 +134,82 @@ def test_search_mark_undo_restart(site):
     assert page.locator("#history li.undone").count() == 1
 
 
+def test_a_second_click_takes_a_mark_back_and_another_verdict_replaces_it(site):
+    page = site.open()
+    look_for(page, "digit-0042")
+    first = ids(page)
+    card = f"#results .card[data-id={first[3]}]"
+    page.dblclick(card)  # one mark: the second click of two may meet another card
+    status(page, "Marked right")
+    assert page.locator("#history li").count() == 1
+    page.click(f"{card} [data-deed=wrong]")
+    status(page, "Marked wrong")
+    assert page.get_attribute(card, "data-mark") == "wrong"
+    assert "1 statement " in page.text_content("#quality-brief")  # the first one is gone
+    page.focus(card)
+    page.keyboard.press("w")
+    status(page, "Taken back")
+    assert page.get_attribute(card, "data-mark") is None
+    assert ids(page) == first
+
+
+def test_what_is_worth_marking_stays_until_it_is_marked(site):
+    page = site.open()
+    page.click("#next")
+    status(page, "teach the search most")
+    asked = ids(page)
+    for id, verdict in zip(asked[:2], ("right", "wrong"), strict=True):
+        page.click(f"#results .card[data-id={id}] [data-deed={verdict}]")
+        status(page, f"Marked {verdict}")
+        assert ids(page) == asked
+    page.click("input[value=now]")
+    page.check("input[value=start]")
+    status(page, "nearest")
+    assert page.text_content("#results-title") == "Nearest"
+
+
+def test_two_services_at_once_and_one_that_ends(browser, site, tmp_path):
+    """Browsers share the cookies of all ports; and a page whose service is gone says so."""
+    page, other = site.open(), Site(browser, tmp_path / "other")
+    other.context.close()
+    other.context = site.context
+    its = other.open()
+    page.click("#another")
+    status(page, "nearest")
+    other.server.send_signal(signal.SIGINT)
+    other.server.wait(60)
+    other.server.stderr.close()
+    its.click("#another")
+    status(its, "does not answer")
+
+
+def test_items_of_a_table_are_shown_with_their_columns(browser, tmp_path):
+    table = tmp_path / "shop.csv"
+    table.write_text(
+        "id,price,weight,kind\n" + "".join(f"A{k},{k},{k % 3},{'red' if k % 2 else 'blue'}\n" for k in range(9))
+    )
+    site = Site(browser, tmp_path / "served", str(table))
+    page = site.open()
+    assert "kind: " in page.text_content("#results .card .fields")
+    page.click("#results .card [data-deed=why]")
+    page.wait_for_selector("#why .bar")
+    assert {"price", "weight"} == set(
+        page.eval_on_selector_all("#why .bar span:first-child", "parts => parts.map(part => part.textContent)")
+    )
+    page.fill("#words", "red")
+    page.press("#words", "Enter")
+    status(page, "4 found")
+    site.stop()
+    assert site.troubles == []
+
+
 def test_more_like_these_why_suggestions_and_people(site):
     page = site.open()
     look_for(page, "digit-0042")
     page.focus("#results .card")
     page.keyboard.press(" ")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press(" ")
+    page.hover("#results .card:nth-child(2)")
+    page.click("#results .card:nth-child(2) [data-deed=pick]")
     page.click("#more")
     until(page, "document.querySelectorAll('#query .card').length === 2")
     page.click("#results .card [data-deed=why]")

@@ -166,6 +166,19 @@ def test_a_login_is_good_once(service):
     assert service.nobody.ask("GET", f"/login?token={token}")[0] == 401
 
 
+def test_each_port_has_a_cookie_of_its_own_whatever_others_leave(service):
+    """Browsers send the cookies of a host to all of its ports."""
+    given = {}
+    for host in ("localhost:1", "localhost:2"):
+        headers = service.nobody.answer("GET", f"/login?token={service.keys.login()}", host=host)[2]
+        given[host] = headers["set-cookie"].partition(";")[0]
+    both = "; ".join(given.values())
+    for host, own in given.items():
+        for cookie in (both, f'other={{"a": 1}}; b c; {own}'):
+            assert service.nobody.ask("GET", "/api/v1/version", cookie=cookie, host=host)[0] == 200
+    assert service.nobody.ask("GET", "/api/v1/version", cookie=given["localhost:1"], host="localhost:2")[0] == 401
+
+
 def test_too_many_requests_are_told_when_to_come_back(tmp_path, some):
     engine = Engine(tmp_path / "s", some)
     keys = Keys()

@@ -1,6 +1,7 @@
 """What a service takes in: tables, arrays and folders, one request without a server, and the real one."""
 
 import contextlib
+import datetime
 import http.client
 import json
 import re
@@ -74,10 +75,66 @@ def test_tables_of_spreadsheets_become_items(tmp_path, delimiter):
     assert items.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]
 
 
+def test_columns_are_taken_for_what_they_are(tmp_path):
+    """Row numbers of pandas are none of the vector, ids are, and explanations call features by their columns."""
+    table = tmp_path / "t.csv"
+    table.write_text(",id,price,kind,weight\n0,12,1.5,red,3\n1,11,2.5,,4\n")
+    items = from_table(table)
+    assert items.ids == ["12", "11"]
+    assert items.vectors.tolist() == [[1.5, 3.0], [2.5, 4.0]]
+    assert items.features == ["price", "weight"]
+    assert items.payload == [{"kind": "red"}, {"kind": ""}]
+    assert from_table(table, "price").vectors.tolist() == [[12.0, 3.0], [11.0, 4.0]]
+    (tmp_path / "u.csv").write_text("0,1\n5,6\n7,8\n")
+    assert from_table(tmp_path / "u.csv").features == ["0", "1"]
+    service = Service(tmp_path / "s", items)
+    parts = service.admin.ask("POST", "/api/v1/explain", {"item": "11", "other": "12"})[1]["parts"]
+    assert {part["name"] for part in parts} == {"price", "weight"}
+    found = service.admin.ask("GET", "/api/v1/items?find=red")[1]["items"]
+    assert [item["id"] for item in found] == ["12"]
+    service.close()
+    service = Service(tmp_path / "s")
+    assert service.admin.ask("POST", "/api/v1/explain", {"item": "11", "other": "12"})[1]["parts"] == parts
+    service.close()
+
+
+@pytest.mark.parametrize("written", ["[{}, {}]", "{{{},{}}}", "{} {}", "[{}  {}]"])
+def test_vectors_may_be_written_in_a_cell(tmp_path, written):
+    table = tmp_path / "t.csv"
+    cells = [written.format(*pair) for pair in ((1, 2.5), (-3e2, 4))]
+    table.write_text(f'name,v,price\nx,"{cells[0]}",7\ny,"{cells[1]}",\n')
+    items = from_table(table, vectors="v")
+    assert items.vectors.tolist() == [[1.0, 2.5], [-300.0, 4.0]]
+    assert items.features == ["v 1", "v 2"]
+    assert items.payload == [{"name": "x", "price": "7"}, {"name": "y", "price": ""}]
+
+
+def test_what_parquet_leaves_out_and_what_it_shows(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {
+        "v": [[1.0, 2.0], [3.0, 4.0]],
+        "label": ["x", None],
+        "price": [1.5, None],
+        "when": [datetime.date(2026, 1, 31), None],
+    }
+    parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
+    items = from_table(tmp_path / "t.parquet", label="label", vectors="v")
+    assert items.labels == ["x", ""]
+    assert items.payload == [{"price": 1.5, "when": "2026-01-31"}, {}]
+    parquet.write_table(arrow.table({"id": ["a", None], "x": [1, 2]}), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match="row 2 has no id"):
+        from_table(tmp_path / "t.parquet")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("id,a,b\nx,1,2\ny,,3\n", "column 'a' has numbers, but none in row 2"),
+        ("id,a,b\nx,1,2\ny, NA,3\n", "column 'a' has numbers, but none in row 2"),
+        ("id;a;b\nx;1,5;2\ny;2;3\n", "column 'a' has decimal commas"),
+        ("1,2,3\n4,5,6\n7,8,9\n", "its first line has numbers"),
+        ('id,a\n"x"y,1\n', "line 2 cannot be read"),
+        ("id,a\nx,1\ny,2\nx,3\n", "'x' repeats"),
         ("id,a,b\nx,1,2\ny,3\n", "row 2 has 2 cells"),
         ("id,a,b\nx,1,2,9\ny,3,4\n", "row 1 has 4 cells"),
         ("id,a,a\nx,1,2\n", "two columns have one name"),

@@ -20,7 +20,8 @@ def serve(
         Path | None, typer.Option(help="Folder that keeps what is said.", show_default="SOURCE.served")
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="Column of ids.", show_default="row numbers; names of embedded pictures")
+        str | None,
+        typer.Option("--id", help="Column of ids.", show_default="id, or row numbers; names of embedded pictures"),
     ] = None,
     vectors: Annotated[
         str | None, typer.Option(help="Column of vectors.", show_default="all columns of numbers")
@@ -83,7 +84,7 @@ def serve(
     from ..serve import answer, is_new
     from ..serve import serve as run
 
-    folder = state or Path(f"{table or Path(source or 'digits').stem}.served")
+    folder = state or Path(f"{table or Path(source or 'digits').absolute().stem}.served")
     shown = {"id_column": id_column, "label": label, "text": text, "images": images}
     items = _items(source, table, vectors, encoder, shown) if is_new(folder) else None
     if items is None and source is not None:

@@ -19,7 +19,7 @@ from . import _forms as form
 from ._engine import Engine, Late
 from ._journal import Conflict, Unsaved
 from ._pictures import KINDS
-from ._safety import COOKIE, SCOPES, Keys
+from ._safety import SCOPES, Keys, cookie_of
 from ._served import Unknown
 
 PAGE = Path(__file__).parent / "page"
@@ -103,12 +103,13 @@ def _page(app: FastAPI, keys: Keys) -> None:
         return FileResponse(PAGE / name, media_type=_FILES[name])
 
     @app.get("/login", include_in_schema=False)
-    async def login(token: Annotated[str, Query(max_length=200)] = "") -> Response:
+    async def login(request: Request, token: Annotated[str, Query(max_length=200)] = "") -> Response:
         session = keys.enter(token)
         if session is None:
             raise HTTPException(401, "This login was used before or is unknown. Restart the service for a fresh one.")
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, session, httponly=True, samesite="strict")
+        name = cookie_of(request.headers.get("host", ""))
+        answer.set_cookie(name, session, httponly=True, samesite="strict")
         return answer
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False, dependencies=[needs("read")])
@@ -155,7 +156,7 @@ def _reading(app: FastAPI, engine: Engine) -> None:
 
     @app.get(f"{PREFIX}/items", dependencies=read)
     async def items(cursor: Cursor = "", limit: Limit = 100, find: Words = "") -> JSONResponse:
-        """Items page by page, those whose id, label or text has the words of `find`; pass `next` on as `cursor`."""
+        """Items page by page: those that have the words of `find` in what is shown; pass `next` on as `cursor`."""
         return await _soon(engine, 0, lambda: engine.page(cursor, limit, find))
 
     @app.get(f"{PREFIX}/items/sample", dependencies=read)

@@ -1,6 +1,6 @@
 """The items of a service: their rows, what people see of them, and which of them are gone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from sys import intern
 from typing import Any
@@ -20,6 +20,7 @@ class Catalog:
         self._places: dict[str, int] = {}
         self._blocks: list[Array] = []
         self._gone: set[int] = set()
+        self._features: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self._told) - len(self._gone)
@@ -53,7 +54,11 @@ class Catalog:
         """Ids of the items numbered start to stop - 1, in the order in which they came."""
         return [told["id"] for told in self._told[start:stop]]
 
-    def add(self, told: list[dict[str, Any]], data: bytes) -> None:
+    def feature(self, k: int) -> str:
+        """The name of a feature, or its number."""
+        return self._features[k] if k < len(self._features) else f"feature {k + 1}"
+
+    def add(self, told: list[dict[str, Any]], data: bytes, features: Sequence[str] = ()) -> None:
         """Take in items of an entry; those of an id that is taken, or of another width, lost a race and stay out."""
         rows = rows_from_bytes(data, len(told))
         if self.width not in (0, rows.shape[1]):
@@ -66,6 +71,7 @@ class Catalog:
                 self._told.append(item)
                 new.append(k)
         self._blocks.append(rows[new])
+        self._features = self._features or features
 
     def remove(self, ids: Iterable[str]) -> None:
         """Items that are to be found no more."""
@@ -111,12 +117,12 @@ class Catalog:
                 "payload": told.get("payload", {})}  # fmt: skip
 
     def page(self, place: int, limit: int, words: str = "") -> tuple[list[dict[str, Any]], int | None]:
-        """Items from a place on whose id, label or text has all words, and the place after them."""
+        """Items from a place on whose id, label, text or payload has all words, and the place after them."""
         found: list[dict[str, Any]] = []
         wanted = words.lower().split()
         while place < len(self._told) and len(found) < limit:
             told = self._told[place]
-            text = " ".join([told["id"], told.get("label") or "", told.get("text") or ""]).lower() if wanted else ""
+            text = _text(told) if wanted else ""
             if place not in self._gone and all(word in text for word in wanted):
                 found.append(self.item(told["id"]))
             place += 1
@@ -149,3 +155,9 @@ class Catalog:
             data = brought(int(rest))
             return data, _pictures.kind_of(data) or "application/octet-stream"
         return _pictures.read(Path(rest))
+
+
+def _text(told: dict[str, Any]) -> str:
+    """What people may look for, in lower case."""
+    words = (told["id"], told.get("label"), told.get("text"), *told.get("payload", {}).values())
+    return " ".join(str(word) for word in words if word is not None).lower()

@@ -130,12 +130,12 @@ class Engine:
 
     async def rollback(self, act: form.Rollback) -> dict[str, Any]:
         """Take back everything after a statement."""
+        self._check_said(act.seq)
         return await self._tell(New(act.key, "", {"kind": "undo", "after": act.seq}))
 
     async def publish(self, act: form.Publication) -> dict[str, Any]:
         """Let searches that ask for the published model have that of a statement."""
-        if act.seq is not None and act.seq > self._journal.last:
-            raise ValueError(f"There is no statement {act.seq} yet; the last one is {self._journal.last}.")
+        self._check_said(act.seq or 0)
         body = {} if act.seq is None else {"after": act.seq}
         return await self._tell(New(act.key, "", {"kind": "publish", **body}))
 
@@ -189,8 +189,7 @@ class Engine:
         """Wait until the model has heard an entry."""
         if after <= self.seq:
             return
-        if after > self._journal.last:
-            raise ValueError(f"There is no statement {after} yet; the last one is {self._journal.last}.")
+        self._check_said(after)
         loop = asyncio.get_running_loop()
         done = loop.create_future()
         with self._waits:
@@ -252,6 +251,8 @@ class Engine:
         if self._journal.last == 0 and items is not None:
             parts = [New(f"import-{told[0]['id']}", "", {"kind": "add", "items": told}, rows)
                      for rows, told in items.parts()]  # fmt: skip
+            if items.features is not None:
+                parts[0].body["features"] = items.features
             self._journal.append(*parts).result()  # one commit: all of them are there after a kill, or none
         last = 0
         while entries := list(self._journal.after(last, limit=_AT_ONCE)):
@@ -355,6 +356,10 @@ class Engine:
                   "up_seconds": round(time.time() - self._since, 1)}  # fmt: skip
         lines += [f"# TYPE paloma_{name} gauge\npaloma_{name} {value}" for name, value in gauges.items()]
         return "\n".join([*lines, ""])
+
+    def _check_said(self, seq: int) -> None:
+        if seq > self._journal.last:
+            raise ValueError(f"There is no statement {seq} yet; the last one is {self._journal.last}.")
 
     def _known(self, *ids: str) -> None:
         for id in ids:

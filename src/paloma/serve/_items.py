@@ -17,6 +17,8 @@ LONGEST_ID, LARGEST = 200, 1e100
 class Items:
     """Rows and what belongs to them. A picture is `"pixels:HEX"`, gray and square, or `"file:PATH"`.
 
+    features : names of the numbers of a row, by which explanations call them.
+
     Examples
     --------
     >>> items = Items(np.eye(2), ["a", "b"], labels=["x", "y"])
@@ -30,6 +32,7 @@ class Items:
     texts: list[str] | None = None
     pictures: list[str] | None = None
     payload: list[dict[str, Any]] = field(default_factory=list)
+    features: list[str] | None = None
 
     def parts(self) -> Iterator[tuple[bytes, list[dict[str, Any]]]]:
         """Stretches of items as the journal keeps them: rows as bytes, everything else as plain values."""
@@ -59,7 +62,13 @@ def digits() -> Items:
     found = load_digits()
     names = [f"digit-{k:04d}" for k in range(len(found.data))]
     pictures = [f"pixels:{pixels(255.0 - 15.9 * row)}" for row in found.data]
-    return Items(found.data, names, labels=[str(y) for y in found.target], pictures=pictures)
+    labels = [str(y) for y in found.target]
+    return Items(found.data, names, labels, pictures=pictures, features=places_of_pixels(8))
+
+
+def places_of_pixels(side: int) -> list[str]:
+    """Names of the features of small square pictures."""
+    return [f"row {k // side + 1}, column {k % side + 1}" for k in range(side * side)]
 
 
 def pixels(gray: Array) -> str:

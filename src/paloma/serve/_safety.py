@@ -12,10 +12,10 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.requests import cookie_parser
 
 from . import _pictures
 
@@ -27,7 +27,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Refusal = tuple[int, str, list[tuple[bytes, bytes]]]
 
 SCOPES = ("read", "feedback", "admin")
-COOKIE = "paloma_session"
+_COOKIE = "paloma_session"
 LEAST_TOKEN = 16  # bytes
 JSON_BYTES = 1 << 20
 
@@ -132,7 +132,7 @@ class Safety:
 
     def _entered(self, scope: Scope, headers: dict[bytes, str]) -> Refusal | None:
         """Mark a request with what its token allows; refused if its caller asks too often."""
-        token = _bearer(headers) or _cookie(headers)
+        token = _bearer(headers) or _session(headers)
         allowed = self.keys.scope_of(token)
         wait = self.rate.take(digest(token).hex() if allowed and token else _client(scope))
         if wait > 0:
@@ -214,12 +214,20 @@ def _bearer(headers: dict[bytes, str]) -> str | None:
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
-def _cookie(headers: dict[bytes, str]) -> str | None:
-    try:
-        found = SimpleCookie(headers.get(b"cookie", "")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
+def cookie_of(host: str) -> str:
+    """The name of a session's cookie: browsers send it to all ports of a host, and each may be another service's.
+
+    Examples
+    --------
+    >>> cookie_of("localhost:8321"), cookie_of("search.example.org")
+    ('paloma_session_8321', 'paloma_session')
+    """
+    port = host.rpartition(":")[2]
+    return f"{_COOKIE}_{port}" if port.isdecimal() else _COOKIE
+
+
+def _session(headers: dict[bytes, str]) -> str | None:
+    return cookie_parser(headers.get(b"cookie", "")).get(cookie_of(headers.get(b"host", "")))
 
 
 def _client(scope: Scope) -> str:

@@ -20,6 +20,7 @@ from ._items import Items
 _TURN = 0.0005
 _HEAD = 65_536  # bytes of a request before its body
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # what a browser of this machine opens for it
 
 
 def serve(
@@ -59,7 +60,7 @@ def serve(
             uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, lifespan="off",
                            proxy_headers=False, http=protocol, ws="none", limit_concurrency=512)
         )  # fmt: skip
-        name = f"[{host}]" if ":" in host else host
+        name = _EVERYWHERE.get(host, f"[{host}]" if ":" in host else host)
         ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
         with single():
             asyncio.run(server.serve(sockets=[listening]))

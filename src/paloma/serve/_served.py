@@ -65,7 +65,7 @@ class Served:
             for entry in entries:
                 body = entry.body
                 if body["kind"] == "add":
-                    self.items.add(body["items"], entry.rows or b"")
+                    self.items.add(body["items"], entry.rows or b"", body.get("features", ()))
                 elif body["kind"] == "picture":
                     self.items.show(body["id"], entry.seq)
                 elif body["kind"] == "remove":
@@ -291,8 +291,8 @@ class Served:
         """Shares of features in the squared distance of a query and an item."""
         seq, found = self.seq, self._searching().explain(self._asked(query), other, user=user or None)
         order = np.argsort(-np.abs(found.features), kind="stable")[:most]
-        parts = [{"name": f"feature {k + 1}", "now": float(found.features[k]), "start": float(found.features_before[k])}
-                 for k in order]  # fmt: skip
+        now, start = found.features.tolist(), found.features_before.tolist()
+        parts = [{"name": self.items.feature(k), "now": now[k], "start": start[k]} for k in order]
         return {"seq": seq, "now": found.now, "start": found.before, "parts": parts}
 
     def suggest(self, n: int, user: str) -> dict[str, Any]:

@@ -1,10 +1,13 @@
 """Items from files and databases: tables, arrays, folders of images."""
 
 import csv
-import json
+from collections import Counter
+from datetime import date, time
+from decimal import Decimal
 from math import isfinite
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 from zipfile import is_zipfile
 
 import numpy as np
@@ -13,7 +16,7 @@ from .._optional import optional
 from .._typing import Array
 from ..datasets import embed
 from ..neighbors import address_parts
-from ._items import LARGEST, LONGEST_ID, Items
+from ._items import LARGEST, LONGEST_ID, Items, places_of_pixels
 from ._pictures import KINDS
 
 SIDE = 16  # of images whose vectors are their pixels
@@ -24,6 +27,8 @@ _NAMES = {
     "texts": ("text", "texts"),
     "pictures": ("pictures", "paths", "files"),
 }
+_IDS = ("id", "ids")  # of a table, if no column is named
+_NONE = {"", "na", "n/a", "nan", "null", "none", "-", "?"}  # what tables write where a number is missing
 
 
 def from_table(
@@ -32,7 +37,8 @@ def from_table(
 ) -> Items:  # fmt: skip
     """Items of a table: columns of numbers are the vector, the others are shown and can be filtered by.
 
-    vectors : the one column that is the vector; its values are lists of numbers.
+    id_column : by default one that is named id or ids. vectors : the one column that is the vector; its values are
+    lists of numbers.
     """
     suffix = path.suffix.lower()
     if not path.is_file():
@@ -69,14 +75,12 @@ def from_database(
     except psycopg.OperationalError as error:
         raise ConnectionError(f"PostgreSQL cannot be reached: {' '.join(str(error).split())}") from None
     lists = {column: [row[k] for row in rows] for k, column in enumerate(columns)}
-    if vectors in lists:
-        lists[vectors] = [_vector(value) for value in lists[vectors]]
     return _columns(f"Table {table}", lists, id_column, label, text, images, vectors)
 
 
 def _vector(value: Any) -> Any:
-    """A vector of pgvector, which comes as the text "[1,2]", as a list; other values as they are."""
-    return json.loads(value) if isinstance(value, str) and value.startswith("[") else value
+    """The numbers of a vector that is written down, as [1, 2], {1,2} or 1 2; other values as they are."""
+    return value.strip().strip("[](){}").replace(",", " ").split() if isinstance(value, str) else value
 
 
 def _table(path: Path, delimiters: str) -> dict[str, list[Any]]:
@@ -85,9 +89,16 @@ def _table(path: Path, delimiters: str) -> dict[str, list[Any]]:
         try:
             delimiter = max(delimiters, key=file.readline().count)
             file.seek(0)
-            head, *lines = csv.reader(file, delimiter=delimiter, strict=True)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            head, *lines = reader
         except ValueError:  # of nothing, or of bytes that are no UTF-8
             raise ValueError(f"{path}: expected a table in UTF-8 whose first line names its columns.") from None
+        except csv.Error as error:
+            raise ValueError(f"{path}: line {reader.line_num} cannot be read: {error}.") from None
+    if _numbers(head) is not None and head != [str(k) for k in range(len(head))]:
+        raise ValueError(
+            f"{path}: its first line has numbers, where names of columns are expected. Add a line of names."
+        )
     lines = [line for line in lines if line]
     for number, line in enumerate(lines, 1):
         if len(line) != len(head):
@@ -118,47 +129,69 @@ def _columns(
     source: str, columns: dict[str, list[Any]], id_column: str | None, label: str | None, text: str | None,
     images: Path | None, vectors: str | None,
 ) -> Items:  # fmt: skip
+    id_column = id_column or next((name for name in _IDS if name in columns), None)
     for wanted in (id_column, label, text, vectors):
         if wanted is not None and wanted not in columns:
             raise ValueError(f"{source} has no column {wanted!r}. Its columns: {', '.join(list(columns)[:20])}.")
     if not columns or not next(iter(columns.values())):
         raise ValueError(f"{source} contains no rows.")
-    special = {id_column, label, text, "picture" if images else None}
+    special = {id_column, label, text, "picture" if images else None, ""}  # "": row numbers, as pandas writes them
     numbers, others = dict[str, Array](), dict[str, list[Any]]()
     for name, values in columns.items():
-        if name not in special:
+        if name in special:
+            continue
+        if vectors is None:
             _check_whole(source, name, values)
-            found = _numbers(values) if vectors in (None, name) else None
-            if found is None:
-                others[name] = values
-            else:
-                numbers[name] = found
+            found = _numbers(values)
+        else:
+            found = _numbers([_vector(value) for value in values]) if name == vectors else None
+        if found is None:
+            others[name] = values
+        else:
+            numbers[name] = found
     if not numbers:
-        what = "column of numbers, or of lists of numbers," if vectors is None else f"lists of numbers in {vectors!r}"
+        what = (
+            "columns of numbers" if vectors is None else f"lists of numbers, all of one length, in column {vectors!r}"
+        )
         raise ValueError(f"{source} has no {what} to compare items by.")
     joined = np.concatenate(list(numbers.values()), axis=1)
-    payload = [{name: values[k] for name, values in others.items() if _is_plain(values[k])} for k in range(len(joined))]
+    payload = [_shown({name: values[k] for name, values in others.items()}) for k in range(len(joined))]
     lists = {"ids": id_column, "labels": label, "texts": text, "pictures": "picture" if images else None}
-    named = {
-        kind: None if name not in columns else [str(value) for value in columns[name]] for kind, name in lists.items()
-    }
-    return _made(source, joined, named, images, payload)
+    named = {kind: None if name not in columns else _words(columns[name]) for kind, name in lists.items()}
+    features = [
+        name if found.shape[1] == 1 else f"{name} {k + 1}" for name, found in numbers.items()
+        for k in range(found.shape[1])
+    ]  # fmt: skip
+    return _made(source, joined, named, images, payload, features)
 
 
 def _check_whole(source: str, name: str, values: list[Any]) -> None:
-    """Refuse a column of numbers with empty cells, which would be taken for one of words."""
-    empty = [k for k, value in enumerate(values) if value is None or value == ""]
-    given = [value for value in values if value is not None and value != ""]
-    if empty and given and _numbers(given) is not None:
+    """Refuse a column of numbers that would be taken for one of words: with missing ones, or with decimal commas."""
+    missing = [value is None or (isinstance(value, str) and value.strip().lower() in _NONE) for value in values]
+    given = [value for value, gone in zip(values, missing, strict=True) if not gone]
+    if any(missing) and given and _numbers(given) is not None:
         raise ValueError(
-            f"{source}: column {name!r} has numbers, but none in row {empty[0] + 1}. Fill it in, or leave the row or "
-            "the column out."
+            f"{source}: column {name!r} has numbers, but none in row {missing.index(True) + 1}. Fill it in, or leave "
+            "the row or the column out."
+        )
+    pointed = [value.replace(",", ".", 1) if isinstance(value, str) else value for value in given]
+    if pointed != given and _numbers(given) is None and _numbers(pointed) is not None:
+        raise ValueError(
+            f"{source}: column {name!r} has decimal commas. Write points (1.5 in place of 1,5), or leave it out."
         )
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value can be shown and filtered by; a number can if it is beside a column of vectors."""
-    return isinstance(value, str) or (isinstance(value, int | float) and isfinite(value))
+def _shown(told: dict[str, Any]) -> dict[str, Any]:
+    """What can be shown and filtered by: words, numbers, and dates and the like in words."""
+    words = {name: str(value) if isinstance(value, date | time | Decimal | UUID) else value
+             for name, value in told.items()}  # fmt: skip
+    return {name: value for name, value in words.items()
+            if isinstance(value, str) or (isinstance(value, int | float) and isfinite(value))}  # fmt: skip
+
+
+def _words(values: list[Any]) -> list[str]:
+    """A column in words; "" where nothing is."""
+    return ["" if value is None or value != value else str(value) for value in values]
 
 
 def _numbers(values: list[Any]) -> Array | None:
@@ -170,7 +203,10 @@ def _numbers(values: list[Any]) -> Array | None:
     return found.reshape(len(values), -1)
 
 
-def _made(source: str, vectors: Array, lists: dict[str, Any], images: Path | None, payload: Any = ()) -> Items:
+def _made(
+    source: str, vectors: Array, lists: dict[str, Any], images: Path | None, payload: Any = (),
+    features: list[str] | None = None,
+) -> Items:  # fmt: skip
     if np.asarray(vectors).dtype.kind not in "fiub":
         raise ValueError(f"{source}: vectors must be real numbers, got {np.asarray(vectors).dtype}.")
     vectors = np.asarray(vectors, np.float64)
@@ -188,7 +224,8 @@ def _made(source: str, vectors: Array, lists: dict[str, Any], images: Path | Non
     if "" in ids:
         raise ValueError(f"{source}: row {ids.index('') + 1} has no id.")
     if len(set(ids)) < len(ids):
-        raise ValueError(f"{source}: ids must be different, but some repeat.")
+        twice = next(id for id, n in Counter(ids).items() if n > 1)
+        raise ValueError(f"{source}: ids must be different, but {twice!r} repeats. Choose their column with --id.")
     pictures = lists["pictures"]
     if images is not None:
         files = [images / name for name in pictures or ids]
@@ -198,7 +235,7 @@ def _made(source: str, vectors: Array, lists: dict[str, Any], images: Path | Non
                 "in a column 'picture' (.npz: an array 'paths'), or make them the ids (--id)."
             )
         pictures = [f"file:{file.resolve()}" for file in files]
-    return Items(vectors, ids, lists["labels"], lists["texts"], pictures if images else None, list(payload))
+    return Items(vectors, ids, lists["labels"], lists["texts"], pictures if images else None, list(payload), features)
 
 
 def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
@@ -207,7 +244,7 @@ def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
     if len(files) < 2:
         raise ValueError(f"{folder} has {len(files)} images; a search needs at least two.")
     if encoder is not None:
-        target = folder.with_suffix(".features.npz")
+        target = Path(f"{folder.absolute()}.features.npz")
         embed(folder, target, encoder=encoder, verbose=1)
         return from_table(target, images=folder)
     Image = optional("PIL.Image", "images")
@@ -222,4 +259,5 @@ def from_images(folder: Path, encoder: str | Path | None = None) -> Items:
     if odd := next((name for name in names if name != name.encode(errors="ignore").decode()), None):
         raise ValueError(f"{folder}: the name of {odd!a} is not UTF-8, so that no page can ask for it. Rename it.")
     labels = [path.parent.name if path.parent != folder else path.stem for path in files]
-    return Items(np.stack(rows), names, labels, pictures=[f"file:{path.resolve()}" for path in files])
+    pictures = [f"file:{path.resolve()}" for path in files]
+    return Items(np.stack(rows), names, labels, pictures=pictures, features=places_of_pixels(SIDE))

@@ -5,7 +5,7 @@ import { card, glide } from "./cards.js";
 import { chart } from "./chart.js";
 
 const at = (id) => document.getElementById(id);
-const view = { user: "", finding: false, query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", done: [] };
+const view = { user: "", finding: false, asking: false, query: [], results: [], marks: new Map(), selected: new Set(), metric: "now", done: [], lines: 50, turn: 0 };
 
 function say(text, bad = false) {
   at("status").textContent = text;
@@ -26,35 +26,55 @@ async function search(options = {}) {
   if (!view.query.length) return;
   const asked = { k: 24, user: view.user, metric: view.metric };
   const started = performance.now();
+  const turn = ++view.turn;
   const found = await api.search(query(), asked);
+  if (turn !== view.turn) return; // something else was asked for in the meantime
   const ranks = new Map(view.results.map((item, rank) => [item.id, rank]));
   view.results = found.results.map((item, rank) => ({ ...item, moved: ranks.has(item.id) ? ranks.get(item.id) - rank : null }));
   if (!options.quiet) say(`${view.results.length} nearest, in ${Math.round(performance.now() - started)} ms.`);
-  at("results-title").textContent = "Nearest";
+  view.finding = view.asking = false;
   draw();
 }
 
+const refresh = () => Promise.all([view.asking ? draw() : search({ quiet: true }), aside()]);
+
 function draw() {
   const showing = (part, items, small) => glide(part, items.map((item, rank) => card(item, {
-    rank, small, mark: view.marks.get(item.id)?.verdict, selected: view.selected.has(item.id),
+    rank, small, finding: view.finding, mark: view.marks.get(item.id)?.verdict, selected: view.selected.has(item.id),
   })));
-  at("results").classList.toggle("text", view.results.some((item) => !item.picture));
+  for (const [part, items] of [["results", view.results], ["query", view.query]]) {
+    at(part).classList.toggle("text", items.some((item) => !item.picture));
+  }
+  at("results-title").textContent = view.finding ? "Found" : view.asking ? "Worth marking" : "Nearest";
+  at("how").hidden = view.finding;
   showing(at("query"), view.query, true);
   showing(at("results"), view.results, false);
   at("more").disabled = !view.selected.size;
   at("undo").disabled = !view.done.length;
 }
 
+function ranked(metric) {
+  view.metric = metric;
+  document.querySelector(`input[name=metric][value=${metric}]`).checked = true;
+}
+
+function show(values) {
+  Object.assign(view, { finding: false, asking: false, marks: new Map(), selected: new Set(), ...values, turn: view.turn + 1 });
+  ranked("now");
+  at("why-part").hidden = true;
+}
+
 async function begin(items) {
-  Object.assign(view, { finding: false, query: items, results: [], marks: new Map(), selected: new Set(), metric: "now" });
-  document.querySelector("input[name=metric][value=now]").checked = true;
+  show({ query: items, results: [] });
   await search();
 }
 
 async function mark(id, verdict) {
   if (view.finding) return like(id);
   if (view.query.some((item) => item.id === id)) return;
-  if (view.marks.get(id)?.verdict === verdict) return say("Marked already; press U to undo your last mark.");
+  const before = view.marks.get(id);
+  if (before?.verdict === verdict) return undo({ statement: before.seq });
+  if (before) await takeBack({ statement: before.seq });
   const others = (kind) => [...view.marks].filter(([other, made]) => made.verdict === kind && other !== id).map(([other]) => other);
   const statement = { kind: "mark", user: view.user, ...query() }; // with what was marked the other way: it is compared with that
   statement.relevant = verdict === "right" ? [id] : others("right");
@@ -62,22 +82,28 @@ async function mark(id, verdict) {
   const done = await api.state(statement);
   view.done.push(done.seq);
   view.marks.set(id, { verdict, seq: done.seq });
-  view.metric = "now";
-  document.querySelector("input[name=metric][value=now]").checked = true;
-  await Promise.all([search({ quiet: true }), aside()]);
+  ranked("now");
+  await refresh();
   const now = view.results.findIndex((item) => item.id === id);
-  say(`Marked ${verdict}: it is ${now < 0 ? "no longer among the nearest" : `number ${now + 1}`} now. Undo with U.`);
+  say(`Marked ${verdict}${view.asking ? "" : `: it is ${now < 0 ? "no longer among the nearest" : `number ${now + 1}`} now`}. Undo with U.`);
+}
+
+async function takeBack(what) {
+  await api.undo({ user: view.user, ...what }).catch((error) => {
+    if (error.status !== 404) throw error; // somebody else took it back
+  });
+  view.done = view.done.filter((seq) => seq !== what.statement);
+  for (const [id, made] of view.marks) if (made.seq === what.statement) view.marks.delete(id);
 }
 
 async function undo(what = { statement: view.done.at(-1) }) {
-  await api.undo({ user: view.user, ...what });
-  view.done = view.done.filter((seq) => seq !== what.statement);
-  for (const [id, made] of view.marks) if (made.seq === what.statement) view.marks.delete(id);
-  await Promise.all([search({ quiet: true }), aside()]);
+  await takeBack(what);
+  await refresh();
   say("Taken back, as if it had never been said.");
 }
 
 async function why(id) {
+  if (view.finding) return;
   const found = await api.explain(query(), id, view.user);
   const most = Math.max(...found.parts.map((part) => Math.abs(part.now)), 1e-12);
   const rows = found.parts.map((part) => {
@@ -99,6 +125,8 @@ async function why(id) {
   total.className = "hint";
   total.textContent = `Squared distance ${found.now.toPrecision(3)}, without feedback ${found.start.toPrecision(3)}. ` +
     "Each bar is a feature's share; green bars shrank through feedback.";
+  const { label } = view.results.find((item) => item.id === id) ?? {};
+  at("why-title").textContent = `Why is ${label ?? id} near?`;
   at("why").replaceChildren(total, ...rows);
   at("why-part").hidden = false;
   at("why-part").scrollIntoView({ block: "nearest" });
@@ -116,12 +144,19 @@ function brief({ statements, judged, now, start, strength, distrusted }) {
     held + (names ? ` Not believed: ${names}.` : "");
 }
 
+function moment(seconds) {
+  const then = new Date(seconds * 1000);
+  const day = then.toDateString() === new Date().toDateString() ? "" : `${then.toLocaleDateString()} `;
+  return day + then.toLocaleTimeString([], { timeStyle: "short" });
+}
+
 async function aside() {
-  const [said, quality, people] = await Promise.all([api.history(), api.quality(), api.users()]);
+  const [said, quality, people] = await Promise.all([api.history(view.lines), api.quality(), api.users()]);
+  at("earlier").hidden = said.next === null || view.lines >= 1000;
   at("history").replaceChildren(...said.statements.map((entry) => {
     const line = document.createElement("li");
     line.classList.toggle("undone", entry.undone);
-    line.textContent = `${new Date(entry.at * 1000).toLocaleTimeString()} ${entry.user || "everyone"}: ${entry.text}`;
+    line.textContent = `${moment(entry.at)} ${entry.user || "everyone"}: ${entry.text}`;
     if (!entry.undone && !["undo", "publish"].includes(entry.kind)) {
       const button = document.createElement("button");
       button.type = "button";
@@ -149,8 +184,7 @@ async function find() {
   const { items } = await api.find(words);
   say(items.length ? `${items.length} found. Which one do you look for things like?` : `Nothing is called “${words}”.`);
   if (!items.length) return;
-  Object.assign(view, { finding: true, results: items, marks: new Map(), selected: new Set() });
-  at("results-title").textContent = "Found";
+  show({ finding: true, results: items });
   draw();
   at("results").firstElementChild.focus();
 }
@@ -158,10 +192,9 @@ async function find() {
 async function next() {
   const found = await api.suggest(12, view.user);
   if (!found.items.length) return say("Nothing to suggest yet.");
-  Object.assign(view, { finding: false, query: [found.query], results: found.items, marks: new Map(), selected: new Set() });
-  at("results-title").textContent = "Worth marking";
-  say("Marks on these teach the search most. Which are like the one above?");
+  show({ asking: true, query: [found.query], results: found.items });
   draw();
+  say("Marks on these teach the search most. Which are like the one above?");
 }
 
 const actions = {
@@ -184,7 +217,7 @@ const onCard = {
   },
   enter: like,
 };
-const deeds = { right: onCard.r, wrong: onCard.w, like, why };
+const deeds = { right: onCard.r, wrong: onCard.w, like, why, pick: onCard[" "] };
 
 function step(card, by) {
   const all = [...card.parentElement.children];
@@ -198,6 +231,7 @@ document.addEventListener("keydown", (event) => {
   const name = event.key.toLowerCase();
   const card = event.target.closest(".card");
   if (card && name.startsWith("arrow")) step(card, name);
+  else if (event.repeat) return; // a key that is held says nothing twice
   else if (card && onCard[name]) trying(() => onCard[name](card.dataset.id));
   else if (actions[name] && !event.altKey && !event.target.closest("button")) trying(() => actions[name]());
   else return;
@@ -208,6 +242,7 @@ document.addEventListener("click", (event) => {
   const card = event.target.closest("#results .card");
   if (!card) return;
   const deed = event.target.closest("button")?.dataset.deed ?? (event.altKey ? "wrong" : "right");
+  if (event.detail > 1 && deed !== "pick") return; // the second click of two may meet another card
   trying(() => deeds[deed](card.dataset.id));
 });
 at("find").addEventListener("submit", (event) => {
@@ -219,9 +254,9 @@ for (const [id, name] of Object.entries({ another: "n", next: "s", undo: "u", mo
   at(id).addEventListener("click", () => trying(() => actions[name]()));
 }
 for (const input of document.querySelectorAll("input[name=metric]")) {
-  input.addEventListener("change", () => trying(async () => {
+  input.addEventListener("change", () => trying(() => {
     view.metric = input.value;
-    await search();
+    return search();
   }));
 }
 at("user").addEventListener("change", () => trying(async () => {
@@ -230,11 +265,16 @@ at("user").addEventListener("change", () => trying(async () => {
   await search();
 }));
 at("new-user").addEventListener("click", () => trying(async () => {
-  const name = prompt("Name of the new person");
+  const name = prompt("Name of the new person")?.trim();
   if (!name) return;
   view.user = name;
   await aside();
   await search();
+}));
+
+at("earlier").addEventListener("click", () => trying(() => {
+  view.lines += 100;
+  return aside();
 }));
 
 trying(async () => {

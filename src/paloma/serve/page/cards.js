@@ -13,9 +13,10 @@ function make(name, values, ...parts) {
   return part;
 }
 
-export function card(item, { rank, small, mark, selected }) {
+export function card(item, { rank, small, finding, mark, selected }) {
   const name = item.label ?? item.id;
-  const part = make("div", { className: "card", tabIndex: 0 });
+  const fields = Object.entries(item.payload).filter(([, value]) => value !== "").map(([field, value]) => `${field}: ${value}`);
+  const part = make("div", { className: "card", tabIndex: 0, title: [name, ...fields].join("\n") });
   part.dataset.id = item.id;
   part.setAttribute("role", small ? "group" : "listitem");
   const state = `${mark ? `, marked ${mark}` : ""}${selected ? ", selected" : ""}`;
@@ -27,9 +28,11 @@ export function card(item, { rank, small, mark, selected }) {
     picture.addEventListener("load", () => picture.classList.toggle("pixels", picture.naturalWidth < 64));
     part.append(picture);
   }
+  if (item.text && item.label && !small) part.append(make("p", { className: "name", textContent: name }));
   if (item.text || !item.picture) part.append(make("p", { textContent: item.text ?? name }));
+  if (!item.picture && fields.length) part.append(make("p", { className: "fields", textContent: fields.slice(0, 4).join(" · ") }));
   if (small) {
-    part.append(make("div", { className: "line" }, make("span", { textContent: name })));
+    if (item.text || item.picture) part.append(make("div", { className: "line" }, make("span", { textContent: name })));
     return part;
   }
   const moved = item.moved ? `${item.moved > 0 ? "↑" : "↓"}${Math.abs(item.moved)}` : "";
@@ -37,12 +40,14 @@ export function card(item, { rank, small, mark, selected }) {
   part.append(make("div", { className: "line" },
     make("span", { textContent: `${rank + 1}${mark ? (mark === "right" ? " ✓" : " ✗") : ""}`, className: mark ? "verdict" : "" }),
     make("span", { textContent: `${moved} ${score}`.trim(), className: "score", title: "places gained or lost, and distance" })));
-  part.append(make("div", { className: "deeds" }, ...DEEDS.map(([deed, sign, title]) => {
-    const button = make("button", { type: "button", textContent: sign, title, tabIndex: -1 });
-    button.dataset.deed = deed;
-    button.setAttribute("aria-label", `${title.replace(/ \(.*/, "")}: ${name}`);
-    return button;
-  })));
+  const button = ([deed, sign, title]) => {
+    const made = make("button", { type: "button", textContent: sign, title, tabIndex: -1 });
+    made.dataset.deed = deed;
+    made.setAttribute("aria-label", `${title.replace(/ \(.*/, "")}: ${name}`);
+    return made;
+  };
+  part.append(button(["pick", selected ? "selected" : "+", selected ? "Select no more (Space)" : "Select (Space)"]));
+  part.append(make("div", { className: "deeds" }, ...DEEDS.filter(([deed]) => deed === "like" || !finding).map(button)));
   return part;
 }
 
