@@ -11,6 +11,7 @@ import paloma
 from helpers import inside
 from paloma import LODML, LOSL, OASIS, ODML, SLMOML, MetricKNeighborsClassifier
 from paloma._spaces.dense.space import Dense
+from paloma._training import guard
 from paloma._training.guard import (
     CAUTION,
     EAGER,
@@ -23,7 +24,9 @@ from paloma._training.guard import (
     MAX_JUDGED,
     Guard,
     cautious,
+    drawn,
     gathered,
+    judged,
     scores,
     spaced,
     strength,
@@ -68,6 +71,22 @@ def test_strength_follows_evidence():
     assert strength(0.01 * noise + 10.0 * GLOBAL[:, :1], GLOBAL) == (1.0, 1.0)
     assert strength(np.zeros((len(GLOBAL), 5)), GLOBAL) == (0.5, 0.5)
     assert strength(np.zeros((len(LOCAL), 1)), LOCAL)[1] < 0.5
+
+
+@pytest.mark.parametrize("points", [GLOBAL, LOCAL])
+def test_a_gain_over_the_start_counts_less_half_a_standard_error(points):
+    rng = np.random.default_rng(0)
+    for gain in (-0.3, 0.0, 0.05, 0.3):
+        found = rng.normal(size=120) + rng.normal(size=(len(points), 120)) + gain * points[:, :1]
+        gains = found - found[0]
+        sure = gains.mean(axis=1) - 0.5 * gains.std(axis=1) / np.sqrt(120)
+        best = sure.argmax()
+        level = sure[best] - sure <= 0.5 * (found[best] - found).std(axis=1) / np.sqrt(120)
+        assert strength(found, points) == pytest.approx(tuple(points[level].mean(axis=0)))
+    uncertain = np.zeros((len(GLOBAL), 100))
+    uncertain[-1, ::2], uncertain[-1, 1::2] = 1.14, -1.0  # .65 standard errors above the start
+    assert strength(uncertain, GLOBAL) == (0.5, 0.5)
+    assert strength(uncertain[:, :50].repeat(16, axis=1), GLOBAL) == (1.0, 1.0)
 
 
 def test_moments_of_scores_are_those_of_all_rows_until_older_ones_fade():
@@ -181,6 +200,23 @@ def test_refused(kind):
         kind(guard=True).fit(X, Y)
     with pytest.raises(ValueError, match="guard"):
         kind(guard="maybe").fit(X, Y)
+
+
+def test_few_rows_are_cut_twice_and_the_score_of_a_row_is_the_mean_of_both(monkeypatch):
+    cuts, scored = [], []
+    monkeypatch.setattr(guard, "drawn", lambda codes, rng: cuts.append(drawn(codes, rng)) or cuts[-1])
+    monkeypatch.setattr(guard, "judged", lambda *given: scored.append((given[5], judged(*given))) or scored[-1][1])
+    model = LODML(random_state=0).fit(X, Y)
+    assert len(cuts) == 2
+    assert (cuts[0][0] != cuts[1][0]).any()
+    total = np.zeros((len(LOCAL), len(Y)))
+    for k, (rows, found) in enumerate(scored):
+        total[:, cuts[k // 2][0][rows]] += found
+    s, t = strength(total / 2, LOCAL)
+    assert (model.strength_, model.strength_ * model.local_share_) == pytest.approx((s, t))
+    cuts.clear()
+    LODML(random_state=0).fit(*ring(MAX_JUDGED))
+    assert len(cuts) == 1
 
 
 def test_projected_learners_are_judged_too():

@@ -6,8 +6,9 @@ Values are linear in the metric, so the values of every read-out on the plane th
 
 follow from three tables of values of the same pairs. s is the strength of learning, t / s the share of the local part;
 a global learner has s alone. Each point of a grid votes for the judged rows, and its score is the log of the share of
-the votes that the true class gets. The strength is the mean of all points that the best one does not beat by more than
-half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
+the votes that the true class gets. What a point gains over the start counts less half a standard error, and the
+strength is the mean of all points that the best one does not beat by more than half a standard error: little evidence
+gives a middle of the plane near the start, and no point that is clearly worse takes part.
 
 A stream is judged before it learns: rows that arrive are classified by those that it keeps, and the moments of their
 scores are the evidence. There a point counts by its gain over the start, less one and a half standard errors.
@@ -41,6 +42,8 @@ LOCAL = np.array([(0.0, 0.0), *((s, s * share) for s in STEPS for share in (0.0,
 # rows are judged, of a stream as well; of a stream among so many, since neighbors of a thin sample are too far away.
 MAX_ROWS, MAX_TAUGHT, MAX_CANDIDATES = 800, 2000, 4000
 ROWS_PER_CLASS, MAX_JUDGED = 20, 400
+# How often rows are cut if they are fewer than are judged at most: which rows meet in a half is chance.
+CUTS_OF_FEW = 2
 # Passes over a half, and the largest factor by which C grows so that the halves move as far in sum as the fit does.
 N_PASSES = 1
 MAX_GROWTH = 32.0
@@ -64,7 +67,8 @@ PRIOR = 50.0
 # Decimals of a score that are kept: how a projection was solved, from scratch or from the last one, leaves no trace.
 DECIMALS = 6
 N_NEIGHBORS = 10
-# Standard errors by which a point may be behind the best one and still take part; more if rows taught what they judge.
+# Standard errors that a gain over the start counts less, and by which a point may be behind the best one and still take
+# part; more if rows taught what they judge.
 TOLERANCE, GIVEN_TOLERANCE = 0.5, 1.0
 # A true class without a vote counts as if it had this share.
 LEAST_SHARE = 0.2
@@ -159,19 +163,30 @@ def by_halves(
 
     None if classes are too few.
     """
+    n_cuts = CUTS_OF_FEW if int((codes >= 0).sum()) < MAX_JUDGED else 1
+    cuts = [_by_cut(settings, model, X, codes, n_rows, rng) for _ in range(n_cuts)]
+    found = [cut for cut in cuts if cut is not None]
+    return np.mean(found, axis=0) if found else None
+
+
+def _by_cut(
+    settings: Settings, model: Model, X: Rows, codes: Array, n_rows: int, rng: np.random.Generator
+) -> Array | None:
+    """The same by one cut, in the order of the judged rows."""
     parts = drawn(codes, rng)
     if parts is None:
         return None
     chosen, part, turns = parts
     X, codes = X[chosen], codes[chosen]
     inside, places = settings.space.turned(whitened(X, model.whitener)), model.places(X, codes)
-    points, found = _points(settings), []
+    points, found, numbers = _points(settings), [], []
     for number in range(turns):
         taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
         with reporting(None):
             half = _taught(settings, model, inside[taught], codes[taught], places[taught], n_rows, rng)
         found.append(judged(*_ends(settings, half), inside, codes, places, rows, points))
-    return np.concatenate(found, axis=1)
+        numbers.append(chosen[rows])
+    return np.concatenate(found, axis=1)[:, np.argsort(np.concatenate(numbers))]
 
 
 def _points(settings: Settings) -> Array:
@@ -281,12 +296,14 @@ def scores(
 
 
 def strength(found: Array, points: Array) -> Strength:
-    """(s, t): the mean of the points level with the best one; found is (n_points, n_queries)."""
-    means = found.mean(axis=1)
-    best = int(means.argmax())
-    error = (found[best] - found).std(axis=1) / np.sqrt(found.shape[1])
-    level = means[best] - means <= TOLERANCE * error
-    s, t = points[level].mean(axis=0)
+    """(s, t): the mean of the points level with that of the most certain gain; found is (n_points, n_queries)."""
+
+    def error(k: int) -> Array:
+        return (found[k] - found).std(axis=1) / np.sqrt(found.shape[1])
+
+    gains = found.mean(axis=1) - TOLERANCE * error(0)
+    best = int(gains.argmax())
+    s, t = points[gains[best] - gains <= TOLERANCE * error(best)].mean(axis=0)
     return float(s), float(t)
 
 
