@@ -417,11 +417,11 @@ def test_fewer_rows_than_features_are_judged_in_their_span(name, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.arange(60) % 4
     rows = rng.normal(size=(60, 90)) + 2.0 * rng.normal(size=(4, 90))[y] * (np.arange(90) < 9)
-    turned = Dense().turned(rows)
+    turned = Dense().turned(rows, 3)
     assert turned.shape == (60, 60)
     np.testing.assert_allclose(turned @ turned.T, rows @ rows.T, atol=1e-10)
     found = getattr(paloma, name)(random_state=0).fit(rows, y)
-    monkeypatch.setattr(Dense, "turned", lambda self, X: X)
+    monkeypatch.setattr(Dense, "turned", lambda self, X, n_classes: X)
     expected = getattr(paloma, name)(random_state=0).fit(rows, y)
     assert found.strength_ == pytest.approx(expected.strength_, abs=1e-12)
     np.testing.assert_allclose(found.metric_matrix(1), expected.metric_matrix(1), atol=1e-10)
@@ -430,9 +430,9 @@ def test_fewer_rows_than_features_are_judged_in_their_span(name, monkeypatch):
 def test_very_many_features_are_judged_in_their_strongest_directions():
     rng = np.random.default_rng(0)
     rows = (rng.normal(size=(700, 40)) @ rng.normal(size=(40, 800)) + 0.01 * rng.normal(size=(700, 800))).astype("f4")
-    turned = Dense().turned(rows)
+    turned = Dense().turned(rows, 3)
     assert turned.shape == (700, 480)
     assert turned.dtype == np.float32
     assert np.abs(turned @ turned.T - rows @ rows.T).max() < 1e-3 * (rows * rows).sum(axis=1).max()
-    assert Dense().turned(rows[:, :600]).shape == (700, 600)
-    assert Dense().turned(rows[:550]).shape == (550, 550)
+    assert Dense().turned(rows[:, :600], 3).shape == (700, 600)
+    assert Dense().turned(rows[:550], 3).shape == (550, 550)

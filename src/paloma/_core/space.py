@@ -306,7 +306,7 @@ class Representation(ABC):
         """What X is divided by, from the first triplets."""
         return scale_of(who, choice, X, triplets)
 
-    def turned(self, X: Rows) -> Rows:
+    def turned(self, X: Rows, n_classes: int) -> Rows:
         """X in fewer coordinates, good enough to judge by, if what is learned does not depend on coordinates."""
         return X
 

@@ -123,7 +123,9 @@ class LowRank:
     def _stretched(self, rows: Any, gains: Array) -> Array:
         """rows (I + V diag(gains) V^T)."""
         V = self.directions.astype(rows.dtype, copy=False)
-        return np.asarray(rows + (rows @ V * gains.astype(rows.dtype, copy=False)) @ V.T)
+        added = (rows @ V * gains.astype(rows.dtype, copy=False)) @ V.T
+        added += rows.toarray() if sp.issparse(rows) else rows
+        return added
 
 
 Whitener = Full | Columns | LowRank

@@ -40,8 +40,7 @@ class Pairs:
         """With these pairs of n points as well, their steps 0 as yet; and the place of each of them."""
         parts = ((self.codes, codes), (self.anchors, anchors), (self.candidates, candidates))
         every = [np.concatenate([a.astype(np.int64), b]) for a, b in parts]
-        keys = ((every[0] + 1) * n + every[1]) * n + every[2]
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(_keys(*every, n), return_index=True, return_inverse=True)
         steps, means = np.zeros((2, len(self.steps), len(first)))
         steps[:, inverse[: len(self)]], means[:, inverse[: len(self)]] = self.steps, self.means
         out = Pairs(every[0][first].astype(np.int32), every[1][first], every[2][first], steps, means)
@@ -56,11 +55,13 @@ class Pairs:
         steps, means = (np.hstack([getattr(pairs, name) for pairs in every]) for name in ("steps", "means"))
         if not len(codes):
             return self
-        order = np.lexsort((candidates, anchors, codes))
-        keys = np.stack([codes[order], anchors[order], candidates[order]])
-        starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+        keys = _keys(codes, anchors, candidates, 1 + int(max(anchors.max(), candidates.max())))
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
         sums = (np.add.reduceat(each[:, order], starts, axis=1) for each in (steps, means))
-        return Pairs(keys[0, starts].astype(np.int32), keys[1, starts], keys[2, starts], *sums)
+        first = order[starts]
+        return Pairs(codes[first].astype(np.int32), anchors[first], candidates[first], *sums)
 
     def times(self, weight: float) -> "Pairs":
         """The same pairs, every step times a weight."""
@@ -86,6 +87,11 @@ class Pairs:
     def saved(self) -> dict[str, Any]:
         """What a model file holds of them, by `pairs_schema`."""
         return dict(vars(self))
+
+
+def _keys(codes: Array, anchors: Array, candidates: Array, n: int) -> Array:
+    """One number for each pair of n points and its class code, in the order of the list."""
+    return ((codes.astype(np.int64) + 1) * n + anchors) * n + candidates
 
 
 def pairs_schema(m: int) -> Schema:

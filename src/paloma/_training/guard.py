@@ -178,7 +178,8 @@ def _by_cut(
         return None
     chosen, part, turns = parts
     X, codes = X[chosen], codes[chosen]
-    inside, places = settings.space.turned(whitened(X, model.whitener)), model.places(X, codes)
+    inside = settings.space.turned(whitened(X, model.whitener), len(np.unique(codes)))
+    places = model.places(X, codes)
     points, found, numbers = _points(settings), [], []
     for number in range(turns):
         taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)

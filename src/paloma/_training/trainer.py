@@ -67,16 +67,18 @@ class Trainer:
                 self._check_classes(codes, data.y)
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
                 whitener = scaling.labeled_whitener(X, own)
-                mined = mining.mine(mining.rows(whitened(X, whitener)), own, space=old and old.space)
+                inside = whitened(X, whitener)
+                mined = mining.mine(mining.rows(inside), own, space=old and old.space)
                 first, n = mined.triplets, int((own >= 0).sum())
                 self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
             else:
                 whitener = scaling.whitener(X, data.near)
+                inside = whitened(X, whitener)
             n_triplets = len(first) * max(len(blocks), 1)
-            self._begin(X, labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
+            self._begin(X, inside, labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
             averaging = self._averages(given=mined is None, passes=settings.n_epochs)
-            stream = self._stream(data, X, own, first)
+            stream = self._stream(data, X, inside, own, first)
             if blocks:
                 self._block_epochs(data.X, codes, blocks, stream, averaging)
             else:
@@ -114,7 +116,8 @@ class Trainer:
                 labels = labels if y is None else labels.extended(y, settings.unlabeled)
             if fresh:
                 whitener = settings.scaling.first_whitener(data.X, data.near)
-                self._begin(data.X, labels, settings.generator(), data.given, whitener)
+                inside = whitened(data.X, whitener)
+                self._begin(data.X, inside, labels, settings.generator(), data.given, whitener)
             with self.model.unchanged_on_error():
                 self._continue(data, labels)
 
@@ -137,7 +140,8 @@ class Trainer:
         else:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
             self.freeze(rows, data.given, whitener)
-            tally = self._pass(self._stream(data, rows, codes, data.given), self._averages(given=True, passes=1), codes)
+            stream = self._stream(data, rows, whitened(rows, model.whitener), codes, data.given)
+            tally = self._pass(stream, self._averages(given=True, passes=1), codes)
         model.know(labels)
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
@@ -148,11 +152,11 @@ class Trainer:
     # -- beginning ---------------------------------------------------------------------------------------------------
 
     def _begin(
-        self, X: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None, whitener: Whitener | None,
-        whole: bool = False, n_triplets: int | None = None,
+        self, X: Rows, inside: Rows, labels: Labels, rng: np.random.Generator, triplets: Array | None,
+        whitener: Whitener | None, whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
-        """A model at its start; X and triplets are the first of what it will see."""
-        settings, inside = self.settings, whitened(X, whitener)
+        """A model at its start; X, also whitened (`inside`), and triplets are the first of what it will see."""
+        settings = self.settings
         reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
         counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
         self.model = model = Model(labels, rng, reservoir, scale, whole, sparse, counts=counts, whitener=whitener)
@@ -177,15 +181,15 @@ class Trainer:
             model.scale = self.settings.scaling.scale(inside, triplets)
             self.begin_space(inside, triplets)
 
-    def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
-        """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
+    def _stream(self, data: Checked, X: Rows, inside: Rows, codes: Any, given: Array) -> Stream:
+        """Triplets, or pairs as triplets, of whitened rows, ready to be learned; the first pairs fix the threshold."""
         model, codes = self.model, self.model.places(X, codes)
-        X, factor = whitened(X, model.whitener), model.space.factor
+        factor = model.space.factor
         if data.pairs is None:
-            return Stream(X, given, codes, factor, data.weight)
-        threshold = self._threshold(X, codes, data.pairs, data.targets)
+            return Stream(inside, given, codes, factor, data.weight)
+        threshold = self._threshold(inside, codes, data.pairs, data.targets)
         measure = self.settings.choice.measure
-        return pair_stream(measure, X, codes, data.pairs, data.targets, threshold, factor, data.weight)
+        return pair_stream(measure, inside, codes, data.pairs, data.targets, threshold, factor, data.weight)
 
     def _threshold(self, X: Rows, codes: Any, pairs: Array, targets: Array) -> float:
         """b: as given, or found from the first pairs and then kept."""

@@ -42,7 +42,8 @@ def whitener_from(form: str, X: Rows, pairs: Array, units: Array | None = None) 
     keys = evenly_spaced(np.unique(pairs[:, 0] * X.shape[0] + pairs[:, 1]), MAX_DIFFERENCES)
     pairs = np.stack(np.divmod(keys, X.shape[0]), axis=1)
     whitener: Callable[..., Whitener | None] = FORMS[form]
-    found = whitener(lambda: _differences(X, pairs), len(pairs), X.shape[1])
+    held = list(_differences(X, pairs)) if len(pairs) * X.shape[1] <= TILE_NUMBERS else []
+    found = whitener(lambda: iter(held or _differences(X, pairs)), len(pairs), X.shape[1])
     return found if found is None or units is None else found.divided(units)
 
 

@@ -226,9 +226,10 @@ class L2ODML(DistanceLearner):
         Weight of the shared part; see LODML.
     {regions}
     n_components : int or "auto"
-        Projected dimension m. "auto" is 6 log(number of triplets) or 1.2 per class, whichever is larger, in multiples
-        of 16 from 48 to 400: the error of inner products falls with the square root of m, and learning costs m^2 per
-        triplet. Data with up to three times as many features is not projected at all: that would save little.
+        Projected dimension m. "auto" is 4.5 log(number of triplets) or one per class, whichever is larger, in
+        multiples of 16 from 48 to 400: the error of inner products falls with the square root of m, and learning costs
+        m^2 per triplet. Half of the components are the strongest directions of the rows, if rows have clearly more in
+        these. Data with up to four times as many features is not projected at all: that would save little.
     rank : int or "auto"
         Directions in which the recovered metric may differ from the identity, jointly for all classes. "auto" is 128 or
         2.5 per class, whichever is larger, at most 1024. If `score` improves with it, raise it.

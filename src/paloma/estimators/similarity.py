@@ -103,7 +103,7 @@ class L2OSL(SimilarityLearner):
     {regions}
     n_components, rank, n_power_iter, projection, max_journal
         Projected dimension, recovered directions, power iterations, kind of random matrix, when to fold; see L2ODML.
-        Here half of the components are the strongest directions of the first rows instead of random ones.
+        Here half of the components are always the strongest directions of the first rows.
     {common}
     Examples
     --------

@@ -134,7 +134,7 @@ class Dense(Representation):
     def start(self, d: int, dtype: Any) -> Array | None:
         return None if isinstance(self.init, str) else np.asarray(self.init, dtype)
 
-    def turned(self, X: Rows) -> Rows:
+    def turned(self, X: Rows, n_classes: int) -> Rows:
         """From the identity, learning stays in the span of the rows; of that, the strongest directions are enough."""
         if self.device is not None or sp.issparse(X) or not isinstance(self.init, str):
             return X

@@ -20,10 +20,21 @@ class Journal:
     """
 
     def __init__(self) -> None:
-        self.rows: Rows = None
+        self._parts: list[Rows] = []
         self.ids = np.empty(0, np.int64)
         self.pairs = Pairs.none()
         self._source: Any = None
+
+    @property
+    def rows(self) -> Rows:
+        """All rows in one array, or None; those that are entered one after the other are copied once, when asked for."""
+        if len(self._parts) > 1:
+            self._parts = [stacked(self._parts)]
+        return self._parts[0] if self._parts else None
+
+    @rows.setter
+    def rows(self, rows: Rows) -> None:
+        self._parts = [] if rows is None else [rows]
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -46,9 +57,8 @@ class Journal:
         touched = np.unique(triplets)
         new = touched[place[touched] < 0]
         if len(new):
-            rows, before = X[new], 0 if self.rows is None else self.rows.shape[0]
-            place[new] = before + np.arange(len(new))
-            self.rows = rows if self.rows is None else stacked([self.rows, rows])
+            place[new] = len(self.ids) + np.arange(len(new))
+            self._parts.append(X[new])
             self.ids = np.concatenate([self.ids, ids[new]])
         return place[triplets]
 

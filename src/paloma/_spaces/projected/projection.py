@@ -15,7 +15,9 @@ from scipy.linalg import qr
 from ..._compiled.scratch import Scratch
 from ..._core.locality import Locality
 from ..._core.measure import Measure
-from ..._rows import evenly_spaced
+from ..._rows import evenly_spaced, squared_norms
+from ..._search.directions import SAMPLE
+from ..._search.euclid import center_of, minus
 from ..._threads import sharing
 from ..._typing import Array
 from ..._validation import read_only
@@ -90,13 +92,22 @@ class Projection:
     def deflate(self, X: Any) -> None:
         """Half of the columns of R become the strongest directions of X, the others stay random; E[R R^T] = I still.
 
-        The error of <x, y> under R grows with |x| |y|. Rows of a similarity have most of their length in common, which
-        then costs nothing; differences of rows, which a distance is about, gain nothing by it.
+        The error of <x, y> under R has the variance |x|^2 |y|^2 / m. In the strongest directions it is 0, and of what
+        rows have beyond them, a share s of their squared length, it is s^2 |x|^2 |y|^2 / (m - strong): for a distance,
+        whose rows count as differences, R stays as it is where that is more.
         """
         R = self.map.toarray() if sp.issparse(self.map) else self.map
-        m, strong = R.shape[1], min(R.shape[1] // 2, X.shape[0] // 2)
-        inside = np.asarray(X @ R[:, :strong])
-        basis, _ = np.linalg.qr(X.T @ (inside / max(np.abs(inside).max(initial=0.0), np.finfo(self.dtype).tiny)))
+        rows = evenly_spaced(X, SAMPLE)
+        rows = minus(rows, center_of(rows) if self.symmetric else None)
+        m, strong = R.shape[1], min(R.shape[1] // 2, rows.shape[0] // 2)
+        basis = R[:, :strong]
+        for _ in range(2):
+            inside = np.asarray(rows @ basis)
+            basis, _ = np.linalg.qr(rows.T @ (inside / max(np.abs(inside).max(initial=0.0), np.finfo(self.dtype).tiny)))
+        if self.symmetric:
+            all_of_it, kept = (float(squared_norms(each).sum()) for each in (rows, np.asarray(rows @ basis)))
+            if not m * (all_of_it - kept) ** 2 < (m - strong) * all_of_it**2:
+                return
         rest = np.sqrt(m / (m - strong)) * R[:, strong:]
         self.map = np.hstack([basis, rest - basis @ (basis.T @ rest)]).astype(self.dtype)
 
@@ -241,12 +252,12 @@ class Projection:
         return Replay(read_only(points), journal.pairs, steps, locality.mu, (shared + shared.T) / 2)
 
 
-def spanning(X: Any, projected: Array, dtype: Any) -> Array | None:
-    """Orthonormal basis of the rows of X if they span fewer directions than they were projected to, else None."""
-    m = projected.shape[1]
-    if _rank(evenly_spaced(projected, 2 * m), dtype) == m:
+def spanning(X: Any, projection: Projection) -> Array | None:
+    """Orthonormal basis of the rows of X if they span fewer directions than they are projected to, else None."""
+    m, dtype = projection.map.shape[1], X.dtype
+    if _rank(projection.project(evenly_spaced(X, 2 * m)), dtype) == m:
         return None
-    rank = _rank(projected, dtype)
+    rank = _rank(projection.project(X), dtype)
     if rank in (0, m):
         return None
     mix = np.random.default_rng(0).standard_normal((X.shape[0], rank)).astype(dtype)

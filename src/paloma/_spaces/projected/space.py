@@ -36,8 +36,8 @@ from .state import SCHEMA, projection_of, projection_state
 MAX_POWER_ITER = 100
 # Directions that a metric is recovered in, "auto": at least, per class, at most.
 FEWEST, PER_CLASS, MOST = 128, 2.5, 1024
-# Directions of rows that are enough to judge by, if there are clearly more.
-JUDGED = 128
+# Directions of rows that are enough to judge by, if there are clearly more: at least, per class, at most.
+JUDGED, JUDGED_PER_CLASS, JUDGED_MOST = 128, 1.25, 256
 # Classes are read out without matrices if these would have so many times as many rows as the journal.
 MANY = 4
 
@@ -89,9 +89,9 @@ class Projected(Representation):
             check.check_count("max_journal", self.max_journal)
         return self
 
-    def turned(self, X: Rows) -> Rows:
+    def turned(self, X: Rows, n_classes: int) -> Rows:
         """In few directions nothing is projected, and these few are enough to judge by."""
-        return in_strongest(X, JUDGED)
+        return in_strongest(X, int(np.clip(JUDGED_PER_CLASS * n_classes, JUDGED, JUDGED_MOST)))
 
     def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
         d, n = at.X.shape[1], at.n_triplets
@@ -102,10 +102,10 @@ class Projected(Representation):
             projection = Projection(*arguments, basis=np.eye(d, dtype=at.X.dtype))
         else:
             projection = Projection(*arguments)
-            basis = spanning(at.X, projection.project(at.X), at.X.dtype) if at.whole and n else None
+            basis = spanning(at.X, projection) if at.whole and n else None
             if basis is not None:
                 projection = Projection(*arguments, basis=basis)
-            elif not symmetric:
+            else:
                 projection.deflate(at.X)
         return ProjectedSpace(projection, 1.0 / (at.scale or 1.0), self)
 
@@ -324,10 +324,10 @@ def _average_ends(seen: int, n: int) -> Array:
 
 
 def auto_components(d: int, n_triplets: int, n_classes: int) -> int:
-    """Dimension m: 6 log(triplets) (theory 9) or 1.2 per class, to a multiple of 16; all d up to three times that."""
-    by_triplets = 6.0 * np.log(n_triplets) if n_triplets > 1 else 64.0
-    m = 16 * int(np.clip(np.rint(max(by_triplets, 1.2 * n_classes) / 16), 3, 25))
-    return d if d <= 3 * m else m
+    """Dimension m: 4.5 log(triplets) (theory 9) or 1 per class, to a multiple of 16; all d up to four times that."""
+    by_triplets = 4.5 * np.log(n_triplets) if n_triplets > 1 else 48.0
+    m = 16 * int(np.clip(np.rint(max(by_triplets, 1.0 * n_classes) / 16), 3, 25))
+    return d if d <= 4 * m else m
 
 
 def auto_rank(d: int, n_classes: int) -> int:
