@@ -10,7 +10,8 @@ the votes that the true class gets. The strength is the mean of all points that 
 half a standard error: little evidence gives the middle of the plane, and no point that is clearly worse takes part.
 
 A stream is judged before it learns: rows that arrive are classified by those that it keeps, and the moments of their
-scores are the evidence. There a point counts by its gain over the start, less one and a half standard errors.
+scores are the evidence. There a point counts by its gain over the start, less one and a half standard errors. Without
+labels, the score of a row is the share of the votes for what it is said to be like, less that for what it is not.
 """
 
 import warnings
@@ -48,8 +49,6 @@ MAX_GROWTH = 32.0
 # A stream of labeled rows judges the first EAGER rows or so as they arrive, then ever fewer: EAGER log(1 + n / EAGER)
 # of n rows. Their evidence weighs as much as MAX_EVIDENCE rows: with new ones, what younger metrics did counts less.
 EAGER, MAX_EVIDENCE = 200, 200
-# The same of what is said without labels: each row names few of those that vote.
-MAX_HEARD = 400
 # What a row's triplets are at most by default, which tells how many rows triplets stand for that were given.
 TRIPLETS_PER_ROW = 30
 # What a read-out costs beside learning a row, as measured: it solves an eigenproblem for each class, one for so many
@@ -95,6 +94,9 @@ class Guard:
             model.strength = 0.0, 0.0
             return
         (old, old_codes), known = model.reservoir.sample(X), np.flatnonzero(codes >= 0)
+        if not len(old_codes):  # these are the first labels
+            model.judged, model.evidence = 0, None
+            return
         share = min(1.0, len(known) / _worth(settings, model, X.shape[1], min(len(old_codes), MAX_CANDIDATES)))
         if model.judged >= share * _wanted(model) or (old_codes == old_codes[:1]).all():
             return
@@ -113,25 +115,26 @@ class Guard:
     def hear(self, trainer: Trainer, X: Rows, statements: Array, signs: Array) -> None:
         """Let statements about rows without classes judge before they are learned: X votes for what they name."""
         settings, model = trainer.settings, trainer.model
-        if len(model.labels) or X.shape[0] < MIN_ROWS or not len(statements):
+        thin = X.shape[0] < MIN_ROWS and model.strength == (1.0, 1.0)
+        if len(model.labels) or thin or not len(statements):
             return
         if not model.counts.seen:
             model.strength = 0.0, 0.0
             return
-        anchors = evenly_spaced(np.unique(statements[:, 0]), MAX_JUDGED)
-        voters = evenly_spaced(np.arange(X.shape[0]), MAX_CANDIDATES)
-        share = min(1.0, len(anchors) / _worth(settings, model, X.shape[1], len(voters)))
+        anchors, n_voters = np.unique(statements[:, 0]), min(X.shape[0], MAX_CANDIDATES)
+        share = min(1.0, len(anchors) / _worth(settings, model, X.shape[1], n_voters))
         if model.judged >= share * _expected(model.counts.seen):
             return
+        anchors = evenly_spaced(anchors, MAX_JUDGED)
         model.judged += len(anchors)
         of = np.isin(statements[:, 0], anchors)
-        voters = np.union1d(voters, statements[of])
+        voters = np.union1d(evenly_spaced(np.arange(X.shape[0]), MAX_CANDIDATES), statements[of])
         rows, (firsts, others) = np.searchsorted(voters, anchors), np.searchsorted(voters, statements[of]).T
         counted = np.zeros((len(rows), len(voters)), np.int8)
         counted[np.searchsorted(rows, firsts), others] = signs[of]
-        inside, points = whitened(X[voters], model.whitener), GLOBAL if model.regions is None else LOCAL
+        inside, points = whitened(X[voters], model.whitener), GLOBAL if model.regions is None else _points(settings)
         found = heard(*_ends(settings, model), inside, model.places(X[voters], None), rows, counted, points)
-        model.evidence = gathered(model.evidence, found, MAX_HEARD)
+        model.evidence = gathered(model.evidence, found)
         model.strength, model.metric = cautious(model.evidence, points), None
 
     def judge_stream(self, trainer: Trainer, X: Rows, codes: Array, given: bool) -> None:
@@ -359,13 +362,13 @@ def moments(found: Array) -> Array:
     return np.asarray(rows @ rows.T)
 
 
-def gathered(evidence: Array | None, found: Array, most: float = MAX_EVIDENCE) -> Array:
-    """Moments of scores, older ones faded to make room: all count as `most` rows."""
+def gathered(evidence: Array | None, found: Array) -> Array:
+    """Moments of scores, older ones faded to make room."""
     new = moments(found)
     if evidence is None or evidence.shape != new.shape:  # another locality has other points
         evidence = np.zeros_like(new)
-    old = min(evidence[0, 0], max(most - new[0, 0], 0.0)) / max(evidence[0, 0], 1.0)
-    return old * evidence + min(1.0, most / new[0, 0]) * new
+    old = min(evidence[0, 0], max(MAX_EVIDENCE - new[0, 0], 0.0)) / max(evidence[0, 0], 1.0)
+    return old * evidence + min(1.0, MAX_EVIDENCE / new[0, 0]) * new
 
 
 def cautious(evidence: Array | None, points: Array, tolerance: float = TOLERANCE) -> Strength:

@@ -129,7 +129,9 @@ class KernelMetric:
         return items if len(distinct) == len(X) else RepeatedItems(items, X, np.searchsorted(distinct, first))
 
     def at_start(self) -> Self:
-        """The same at strength 0."""
+        """The same at strength 0, unless all values are 0 then."""
+        if not self.start:
+            return self
         start, n = copy(self), len(self._kernels)
         start._follow(np.full(n, 1.0 / n), (0.0, 0.0))
         return start
