@@ -1,11 +1,14 @@
-"""Streams: the first rows, classes that arrive one after another, drift with and without forgetting, a million rows.
+"""Streams: the first rows and triplets, classes that arrive one after another, drift with and without forgetting, a
+million rows.
 
-``python -m benchmarks streams``; environment: PARTS (anytime,classes,drift,million), ROWS. Pictures go to docs/results.
+``python -m benchmarks streams``; environment: PARTS (anytime,triplets,classes,drift,million), ROWS, and for the first
+two SETS (letters,digits, and names of PALOMA_DATA), LEARNERS, BATCHES, ORDERS (how many). Pictures go to docs/results.
 """
 
 import itertools
 import os
 import time
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import paloma
 from paloma.evaluate import plot_progress, progressive
 from paloma.preprocessing import UnitRows
+from paloma.triplets import random_triplets, targets_impostors
 
 from .memory import status
 from .timing import console, table, verdict
@@ -24,9 +28,11 @@ from .timing import console, table, verdict
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 BATCH = 20
 CHECKPOINTS = (50, 100, 200, 400, 800, 1600)
+SPOKEN = (100, 300, 1000, 3000, 10_000, 30_000)
 # Orders of the rows, on which nothing was chosen (400 to 411 are for that). A mean of three is uncertain by .004.
-ORDERS = range(300, 312)
+ORDERS = range(300, 300 + int(os.environ.get("ORDERS", "12")))
 SIMILARITIES = ("LOSL", "OASIS", "L2OSL")
+LEARNERS = ("ODML", "LODML", "SLMOML", "L2ODML", "DiagonalODML", "OMDML", *SIMILARITIES, "OKS", "OMKS")
 
 
 def letters() -> tuple[np.ndarray, np.ndarray]:
@@ -41,36 +47,118 @@ def size_of(model: paloma.LODML) -> int:
     return state.shared.nbytes + state.stack.nbytes + mean + reservoir.rows.nbytes
 
 
-def below_start(learner: str, X: np.ndarray, y: np.ndarray, batch: int, seed: int) -> list[float]:
-    """Accuracy at each checkpoint less that of the start among the same rows; a third of the rows is for tests."""
+def learner_of(name: str, d: int, seed: int) -> paloma.ODML:
+    """A learner at its defaults; modalities are three parts of the columns, kernels linear, RBF, and cubic."""
+    words: dict = {"random_state": seed}
+    if name == "OMDML":
+        words["groups"] = [slice(a, b) for a, b in itertools.pairwise(np.linspace(0, d, 4).astype(int).tolist())]
+    if name == "OMKS":
+        words |= {"kernels": ["linear", "rbf", "poly"], "normalize": True}
+    return getattr(paloma, name)(**words)
+
+
+def at_start(metric: paloma.ODML) -> paloma.ODML:
+    """A copy that follows nothing of what was learned."""
+    start = deepcopy(metric)
+    start._model.strength, start._model.metric = (0.0, 0.0), None
+    return start
+
+
+def shuffled(X: np.ndarray, y: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Rows in random order, and how many of them are for learning; a third is for tests."""
     order = np.random.default_rng(seed).permutation(len(X))[: 3 * CHECKPOINTS[-1]]
-    X, y, n = X[order], y[order], 2 * len(order) // 3
-    model, done, found = paloma.MetricKNeighborsClassifier(getattr(paloma, learner)(random_state=seed)), 0, []
+    return X[order], y[order], 2 * len(order) // 3
+
+
+def below_start(learner: str, X: np.ndarray, y: np.ndarray, batch: int, seed: int) -> list[float]:
+    """Of a stream of labels, accuracy at each checkpoint less that of the start among the same rows."""
+    X, y, n = shuffled(X, y, seed)
+    model, done, found = paloma.MetricKNeighborsClassifier(learner_of(learner, X.shape[1], seed)), 0, []
     for end in (end for end in CHECKPOINTS if end <= n):
         for a in range(done, end, batch):
             part = slice(a, min(a + batch, end))
             model.partial_fit(X[part], y[part])
         done, start = end, deepcopy(model)
-        start.metric_._model.strength, start.metric_._model.metric = (0.0, 0.0), None
+        start.metric_ = at_start(model.metric_)
         found.append(float(model.refresh().score(X[n:], y[n:]) - start.refresh().score(X[n:], y[n:])))
     return found
 
 
-def anytime() -> None:
-    """How far the first rows of a stream take each learner from its start; means over orders of the rows."""
-    raw, labels = paloma.datasets.load_letters(return_X_y=True)
-    digits = load_digits(return_X_y=True)
+def below_start_of_triplets(learner: str, X: np.ndarray, y: np.ndarray, kind: str, seed: int) -> list[float]:
+    """The same of a stream of triplets without labels, in calls of at most 1,000; the labels of all rows then vote."""
+    X, y, n = shuffled(X, y, seed)
+    X, Q, y, answers = X[:n], X[n:], y[:n], y[n:]
+    if kind == "mined":
+        triplets = targets_impostors(X, y, random_state=seed)[: SPOKEN[-1]]
+    else:
+        triplets = random_triplets(np.unique(y, return_inverse=True)[1], SPOKEN[-1], np.random.default_rng(seed))
+    model, done, found = learner_of(learner, X.shape[1], seed), 0, []
+    for end in (end for end in SPOKEN if end <= len(triplets)):
+        for a in range(done, end, 1000):
+            model.partial_fit(X, triplets=triplets[a : min(a + 1000, end)])
+        done = end
+        voting = (paloma.MetricKNeighborsClassifier(each, n_neighbors=10) for each in (model, at_start(model)))
+        now, start = (classifier.fit(X, y).score(Q, answers) for classifier in voting)
+        found.append(float(now - start))
+    return found
+
+
+def sets_for(learner: str) -> list[tuple[str, np.ndarray, np.ndarray]]:
+    """The rows of each set as a learner takes them."""
+    found = []
+    for name in os.environ.get("SETS", "letters,digits").split(","):
+        if name == "digits":
+            X, y = load_digits(return_X_y=True)
+        elif name == "letters":
+            X, y = paloma.datasets.load_letters(return_X_y=True)
+        else:
+            data = paloma.datasets.load(name)
+            X, y = np.asarray(data.data, np.float64), np.asarray(data.target)
+        scaled = learner not in SIMILARITIES and name in ("letters", "digits")
+        if scaled or learner in SIMILARITIES:
+            X = (StandardScaler() if scaled else UnitRows()).fit_transform(X)
+        found.append((name, X, y))
+    return found
+
+
+def learners() -> list[str]:
+    return os.environ.get("LEARNERS", ",".join(LEARNERS)).split(",")
+
+
+def tabulate(title: str, first: list[str], checkpoints: tuple[int, ...], unit: str, runs: Iterator) -> None:
+    """Print gains over the start, means over orders, as they are measured: (names, gains of each order)."""
     body = []
-    for title, X, y in (("Letters", raw, labels), ("digits", *digits)):
-        for learner in ("ODML", "LODML", "SLMOML", "L2ODML", *SIMILARITIES):
-            rows = (UnitRows() if learner in SIMILARITIES else StandardScaler()).fit_transform(X)
-            for batch in (1, 10, 100):
-                gains = np.mean([below_start(learner, rows, y, batch, seed) for seed in ORDERS], axis=0)
-                cells = [f"{gain:+.3f}" for gain in gains] + [""] * (len(CHECKPOINTS) - len(gains))
-                body.append([title, learner, str(batch), *cells, verdict(-gains.min(), 0.005, at_least=False)])
-                console.print(*body[-1])
-    columns = ["data", "learner", "batch", *(f"{n:,} rows" for n in CHECKPOINTS), "below by at most"]
-    table("Accuracy of a stream less that of its start", columns, body)
+    for names, found in runs:
+        gains = np.mean(found, axis=0)
+        cells = [f"{gain:+.3f}" for gain in gains] + [""] * (len(checkpoints) - len(gains))
+        worst = verdict(-gains.min(), 0.005, at_least=False)
+        body.append([*names, *cells, worst, f"{max(-np.min(found), 0.0):.3f}"])
+        console.print(*body[-1])
+    table(title, [*first, *(f"{n:,} {unit}" for n in checkpoints), "below by at most", "of one order"], body)
+
+
+def anytime() -> None:
+    """How far the first rows of a stream take each learner from its start."""
+    runs = (
+        ((title, name, str(batch)), [below_start(name, X, y, batch, seed) for seed in ORDERS])
+        for name in learners()
+        for title, X, y in sets_for(name)
+        for batch in map(int, os.environ.get("BATCHES", "1,10,100").split(","))
+    )
+    columns = ["data", "learner", "batch"]
+    tabulate("Accuracy of a stream less that of its start", columns, CHECKPOINTS, "rows", runs)
+
+
+def triplets() -> None:
+    """How far triplets without labels take each learner from its start."""
+    runs = (
+        ((title, name, kind), [below_start_of_triplets(name, X, y, kind, seed) for seed in ORDERS])
+        for name in learners()
+        for title, X, y in sets_for(name)
+        for kind in ("mined", "random")
+    )
+    columns = ["data", "learner", "triplets"]
+    tabulate("Accuracy less that of the start, triplets without labels", columns, SPOKEN, "triplets", runs)
 
 
 def classes() -> None:
@@ -195,6 +283,6 @@ def million() -> None:
 
 def main() -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
-    parts = {"anytime": anytime, "classes": classes, "drift": drift, "million": million}
+    parts = {"anytime": anytime, "triplets": triplets, "classes": classes, "drift": drift, "million": million}
     for name in os.environ.get("PARTS", ",".join(parts)).split(","):
         parts[name]()

@@ -36,6 +36,11 @@ def state_of(whole):
     return getattr(whole.space, "matrices", None) or whole.space.state
 
 
+def readout(model):
+    """The metric in the units of X, as it is read out now."""
+    return whole(model).readout(model._choose())
+
+
 def memory(model):
     """The sample of earlier rows."""
     return whole(model).reservoir

@@ -30,6 +30,17 @@ def check_beta(beta: Any) -> None:
     check_real("beta", beta, 0.0, 1.0, open_low=True)
 
 
+def followed(weights: Array, strength: tuple[float, float]) -> tuple[Array, list[tuple[float, float]]]:
+    """A sum of metrics M_r with these weights at (s, t) of theory 22, from equal weights: w, and (s, t) of each,
+
+    sum_r w_r M_r(s_r, t_r) = (1 - s) mean_r M_r(0, 0) + sum_r weights_r (M_r(s, t) - (1 - s) M_r(0, 0)).
+    """
+    s, t = strength
+    mixed = (1.0 - s) / len(weights) + s * weights
+    shares = np.divide(weights, mixed, out=np.ones(len(weights)), where=mixed > 0.0)
+    return mixed, [(s * share, t * share) for share in shares.tolist()]
+
+
 class Hedge:
     """Weights of m experts, uniform at first.
 

@@ -200,8 +200,7 @@ class Space(ABC):
 
         cone : what is made p.s.d.: "components" (U and L_c), "effective" (M_c) or "" (nothing).
         blend : how far averaged iterates are moved toward the last ones; 1 reads the last ones.
-        strength : (s, t), how far the metrics follow what was learned, and its local part (theory 22); a kernel's
-            always follow.
+        strength : (s, t), how far the metrics follow what was learned, and its local part (theory 22).
         """
 
     @abstractmethod
@@ -270,7 +269,7 @@ class Representation(ABC):
     device: Any = None
     search: Any = None
     pairwise: Any = False
-    guarded: ClassVar[bool] = False
+    guarded: Any = False
     light: ClassVar[bool] = False
     whitening: ClassVar[str] = "scalar"
 

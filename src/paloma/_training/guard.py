@@ -11,10 +11,12 @@ strength is the mean of all points that the best one does not beat by more than 
 gives a middle of the plane near the start, and no point that is clearly worse takes part.
 
 A stream is judged before it learns: rows that arrive are classified by those that it keeps, and the moments of their
-scores are the evidence. There a point counts by its gain over the start, less one and a half standard errors.
+scores are the evidence. There a point counts by its gain over the start, less one and a half standard errors. Without
+labels, the score of a row is the share of the votes for what it is said to be like, less that for what it is not.
 """
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -96,7 +98,10 @@ class Guard:
             model.strength = 0.0, 0.0
             return
         (old, old_codes), known = model.reservoir.sample(X), np.flatnonzero(codes >= 0)
-        share = min(1.0, len(known) / _worth(settings, model, X.shape[1]))
+        if not len(old_codes):  # these are the first labels
+            model.judged, model.evidence = 0, None
+            return
+        share = min(1.0, len(known) / _worth(settings, model, X.shape[1], min(len(old_codes), MAX_CANDIDATES)))
         if model.judged >= share * _wanted(model) or (old_codes == old_codes[:1]).all():
             return
         voters, rows = evenly_spaced(np.arange(len(old_codes)), MAX_CANDIDATES), evenly_spaced(known, MAX_JUDGED)
@@ -110,6 +115,31 @@ class Guard:
             model.evidence = gathered(model.evidence, found)
         if model.judged >= THIN * _wanted(model):
             self._follow(settings, model)
+
+    def hear(self, trainer: Trainer, X: Rows, statements: Array, signs: Array) -> None:
+        """Let statements about rows without classes judge before they are learned: X votes for what they name."""
+        settings, model = trainer.settings, trainer.model
+        thin = X.shape[0] < MIN_ROWS and model.strength == (1.0, 1.0)
+        if len(model.labels) or thin or not len(statements):
+            return
+        if not model.counts.seen:
+            model.strength = 0.0, 0.0
+            return
+        anchors, n_voters = np.unique(statements[:, 0]), min(X.shape[0], MAX_CANDIDATES)
+        share = min(1.0, len(anchors) / _worth(settings, model, X.shape[1], n_voters))
+        if model.judged >= share * _expected(model.counts.seen):
+            return
+        anchors = evenly_spaced(anchors, MAX_JUDGED)
+        model.judged += len(anchors)
+        of = np.isin(statements[:, 0], anchors)
+        voters = np.union1d(evenly_spaced(np.arange(X.shape[0]), MAX_CANDIDATES), statements[of])
+        rows, (firsts, others) = np.searchsorted(voters, anchors), np.searchsorted(voters, statements[of]).T
+        counted = np.zeros((len(rows), len(voters)), np.int8)
+        counted[np.searchsorted(rows, firsts), others] = signs[of]
+        inside, points = whitened(X[voters], model.whitener), GLOBAL if model.regions is None else _points(settings)
+        found = heard(*_ends(settings, model), inside, model.places(X[voters], None), rows, counted, points)
+        model.evidence = gathered(model.evidence, found)
+        model.strength, model.metric = cautious(model.evidence, points), None
 
     def judge_stream(self, trainer: Trainer, X: Rows, codes: Array, given: bool) -> None:
         """Let rows that were learned judge, unless enough were judged before; those of given triplets always do."""
@@ -145,14 +175,18 @@ class Guard:
 
 def _wanted(model: Model) -> float:
     """How many rows of a stream should have been judged as they arrived."""
-    n = max(int(model.reservoir.seen.sum()), model.counts.seen // TRIPLETS_PER_ROW)
+    return _expected(max(int(model.reservoir.seen.sum()), model.counts.seen // TRIPLETS_PER_ROW))
+
+
+def _expected(n: int) -> float:
+    """How many are judged of n that a stream has brought: ever fewer."""
     return EAGER * float(np.log1p(n / EAGER))
 
 
-def _worth(settings: Settings, model: Model, d: int) -> float:
+def _worth(settings: Settings, model: Model, d: int, n_voters: int) -> float:
     """How many rows a batch must have to be worth a read-out; smaller ones are judged more rarely."""
-    n_solved = (len(model.labels) if settings.choice.locality.is_local else 1) if model.cone(settings) else 0
-    cost = n_solved * d / SOLVED + min(len(model.reservoir.codes), MAX_CANDIDATES) / MAPPED
+    n_solved = (max(len(model.labels), 1) if settings.choice.locality.is_local else 1) if model.cone(settings) else 0
+    cost = n_solved * d / SOLVED + n_voters / MAPPED
     return max(cost, 1.0 if settings.space.light else PROJECTED)
 
 
@@ -250,14 +284,38 @@ def judged(
 ) -> Array:
     """Scores of some of the rows X, each among all others, or among the first n, (n_points, n_rows).
 
-    places : what decides the metric of a row, its class unless there are regions. A class that the metric has not met
-    is read as the shared part.
+    places : as for `tables_of`.
     """
-    voters, codes_of = (X, codes) if n is None else (X[:n], codes[:n])
-    kinds, shared = learned.resolve(places[:n]), np.full(len(codes_of), SHARED, np.int32)
+    found = [
+        scores(tables, codes[:n], codes[part], points, learned.symmetric, own)
+        for part, tables, own in tables_of(start, learned, X, places, rows, n)
+    ]
+    return np.concatenate(found, axis=1)
+
+
+def heard(start: Any, learned: Any, X: Rows, places: Array | None, rows: Array, counted: Array, points: Array) -> Array:
+    """Share of the votes of all others for what a row is said to be like, less that for what it is not."""
+    found, done = [], 0
+    for part, tables, own in tables_of(start, learned, X, places, rows):
+        found.append(shares(tables, counted[done : done + len(part)], points, learned.symmetric, own))
+        done += len(part)
+    return np.concatenate(found, axis=1)
+
+
+def tables_of(
+    start: Any, learned: Any, X: Rows, places: Array | None, rows: Array, n: int | None = None
+) -> Iterator[tuple[Array, Array, Array | None]]:
+    """Some of the rows X at a time: their numbers, their `tables` with the first n rows (all others), and `own`, as
+    `shares` takes them.
+
+    places : what decides the metric of a row, its class unless there are regions; None: all rows are read by the shared
+    part. A class that the metric has not met is read by it as well.
+    """
+    voters = X[:n]
+    shared = np.full(voters.shape[0], SHARED, np.int32)
+    kinds = shared if places is None else learned.resolve(places[:n])
     if kinds.ndim == 1:
         kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
-    found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
         items = [start.items(voters, shared), learned.items(voters, shared)]
@@ -269,8 +327,7 @@ def judged(
             tables[:, np.arange(len(part)), part] = np.inf
         if not learned.symmetric:
             own = np.stack([each.own_values(X[part], SHARED) for each in items[:2]])
-        found.append(scores(tables, codes_of, codes[part], points, learned.symmetric, own))
-    return np.concatenate(found, axis=1)
+        yield part, tables, own
 
 
 def scores(
@@ -278,22 +335,31 @@ def scores(
 ) -> Array:
     """Log share of the votes for the true class, (n_points, n_queries).
 
+    codes, truth : classes of the items, and of the queries; the others as for `shares`.
+    """
+    return np.log(shares(tables, codes == truth[:, None], points, is_distance, own) + LEAST_SHARE)
+
+
+def shares(tables: Array, counted: Array, points: Array, is_distance: bool, own: Array | None = None) -> Array:
+    """Share of the votes, each times what its item counts, (n_points, n_queries).
+
     tables : (3, n_queries, n_items), the values under start, shared and local metrics; infinite where an item has no
-    vote. Negative squared distances count as 0. codes, truth : classes of the items, and of the queries.
+    vote. Negative squared distances count as 0. counted : (n_queries, n_items).
     own : of similarities, the values of the queries with themselves under start and shared metric, (2, n_queries).
     """
     tables = np.ascontiguousarray(np.maximum(tables, 0.0) if is_distance else tables, np.float64)
     k = min(N_NEIGHBORS, int(np.isfinite(tables[0]).sum(axis=1).min()))
     bounds = np.partition(tables.max(axis=0), k - 1, axis=1)[:, k - 1]  # no mixture is above the largest of the three
     bounds += 1e-12 * np.abs(bounds)
-    shape = len(points), len(truth), k
-    best, ids = np.full((len(points) * len(truth), k), np.inf), np.empty(shape, np.int64)
-    nearest_mixed(tables, points, bounds, np.empty(len(codes), np.int64), best, ids.reshape(best.shape))
+    n, n_items = counted.shape
+    shape = len(points), n, k
+    best, ids = np.full((len(points) * n, k), np.inf), np.empty(shape, np.int64)
+    nearest_mixed(tables, points, bounds, np.empty(n_items, np.int64), best, ids.reshape(best.shape))
     if own is not None:
         own = (own[0] + points[:, :1] * (own[1] - own[0])).ravel()
     weight = vote_weights("soft", best, is_distance, own).reshape(shape)
-    share = (weight * (codes[ids] == truth[:, None])).sum(axis=2) / weight.sum(axis=-1)
-    return np.log(share + LEAST_SHARE)
+    counts = counted[np.arange(n)[:, None], ids]
+    return np.asarray((weight * counts).sum(axis=2) / weight.sum(axis=-1))
 
 
 def strength(found: Array, points: Array) -> Strength:

@@ -28,6 +28,14 @@ class Checked:
     targets: Any
     weight: Array | None
 
+    def statements(self, part: slice) -> tuple[Array, Array]:
+        """Some of the triplets or pairs as (row, row) and whether they are said to be alike, +1, or not, -1."""
+        if self.pairs is not None:
+            return self.pairs[part], self.targets[part]
+        given: Any = self.given
+        given, signs = given[part], np.repeat([1, -1], len(given[part]))
+        return np.concatenate([given[:, :2], given[:, ::2]]), signs
+
 
 def checked(
     learner: Any, settings: Settings, space: Space | None, X: Any, y: Any, triplets: Any, pairs: Any, targets: Any,

@@ -190,6 +190,10 @@ class Guarding(Protocol):
         """Judge on rows that a stream is about to learn."""
         ...
 
+    def hear(self, trainer: Any, X: Rows, statements: Array, signs: Array) -> None:
+        """Judge on what a stream of rows without labels is about to learn: pairs of rows, +1 if alike, -1 if not."""
+        ...
+
     def judge_stream(self, trainer: Any, X: Rows, codes: Array, given: bool) -> None:
         """Judge on rows that a stream has kept; if their triplets were given, on rows that it has just learned."""
         ...

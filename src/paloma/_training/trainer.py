@@ -23,7 +23,7 @@ from .._typing import Array, Rows
 from .input import Checked
 from .model import Model
 from .pairs import middle, pair_stream, start_values
-from .parts import Mined, evenly
+from .parts import Guarding, Mined, evenly
 from .reservoir import Reservoir
 from .settings import Settings
 
@@ -141,13 +141,29 @@ class Trainer:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
             self.freeze(rows, data.given, whitener)
             stream = self._stream(data, rows, whitened(rows, model.whitener), codes, data.given)
-            tally = self._pass(stream, self._averages(given=True, passes=1), codes)
+            averaging = self._averages(given=True, passes=1)
+            if codes is None and guard is not None:
+                tally = self._learn_heard(guard, data, rows, stream, averaging)
+            else:
+                tally = self._pass(stream, averaging, codes)
         model.know(labels)
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
         if guard is not None and codes is not None and guard.due(before, model.counts.seen):
             guard.judge_stream(self, rows, codes, data.given is not None)
+
+    def _learn_heard(self, guard: Guarding, data: Checked, rows: Rows, stream: Stream, averaging: bool) -> Tally:
+        """One pass over triplets or pairs without labels, which the guard hears before they are learned: if they are
+        more than there were before, the second half when the first is learned."""
+        n, tally = len(stream.triplets), Tally()
+        middle = n // 2 if n > self.model.counts.seen else n
+        for part in (slice(middle), slice(middle, n)):
+            guard.hear(self, rows, *data.statements(part))
+            weight, shift = (None if each is None else each[part] for each in (stream.weight, stream.shift))
+            learned = self.learn(replace(stream, triplets=stream.triplets[part], weight=weight, shift=shift), averaging)
+            tally.add(learned.triplets, learned.loss, learned.updates)
+        return tally
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 

@@ -38,8 +38,9 @@ MATRICES = """\
         After `fit` from labels, rows judge how far the metrics follow what was learned (`strength_`), and how far its
         local part (`local_share_`): two halves by what the other one teaches, or 400 of many rows by others. If labels
         are noisy or few, this keeps the metrics near the start. A stream judges rows before it learns them, by those
-        that it keeps: most of its first rows, later ever fewer. Metrics follow what was learned as far as a gain over
-        the start is certain. "auto" is True unless scale is None; DiagonalODML and OMDML have no guard.
+        that it keeps: most of its first rows, later ever fewer; triplets and pairs without labels, by the votes of the
+        rows of X. Metrics follow what was learned as far as a gain over the start is certain. "auto" is True unless
+        scale is None, and False for OMDML with rank.
     average : "auto", True or False
         Read out a running average of the iterates instead of the last one ("auto": unless given triplets are learned in
         a single pass). One iterate every 1,024 triplets enters it, so shorter streams read out the last one. `shared_`
@@ -149,8 +150,9 @@ KERNEL_MATRICES = """\
         recomputed for each block, which is slower. Search keeps transformed items within the same limit.
     psd, project : "never", "auto"
         No effect: there is no matrix to project, and psd accepts no other value.
-    guard : "auto" or False
-        No effect: what was learned is always followed.
+    guard : "auto", True or False
+        As for other learners: rows judge how far the measure follows what was learned (`strength_`). "auto" is True
+        unless scale is None or the kernel precomputed.
     scale : "auto", "scalar" or None
         "auto" and "scalar" divide X by one number, so that rows of the first triplets have a mean squared distance of
         d, the number of features: scikit-learn's default gamma = 1/d then gives typical rows the RBF value exp(-1), in

@@ -93,8 +93,7 @@ class DenseMetric:
     @property
     def unseen(self) -> float:
         """Share of the shared part in the metric of a class never updated; the rest is the start."""
-        s, t = self._strength
-        return self.locality.lam + (1.0 - t / s if s else 1.0) * self.locality.mu
+        return unseen(self.locality, self._strength)
 
     def _build(self, code: int) -> Array:
         """(1 - s) start + (s - t) shared + t local, each p.s.d. by itself: the plane of theory 22."""
@@ -351,6 +350,12 @@ class DenseMetric:
             if len(rows):
                 out[rows, k] = self._forms(Q[rows], code)
         return out
+
+
+def unseen(locality: Locality, strength: tuple[float, float]) -> float:
+    """Share of the shared part in the metric of a class never updated, at a point of the plane of theory 22."""
+    s, t = strength
+    return float(locality.lam + (1.0 - t / s if s else 1.0) * locality.mu)
 
 
 def resolved(codes: Array, own: Array, is_local: bool) -> Array:

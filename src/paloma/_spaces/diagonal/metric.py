@@ -1,6 +1,7 @@
 """The read-out of a diagonal metric: one weight per feature and class, in the units of X."""
 
 import warnings
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -9,29 +10,32 @@ from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import products
 from ..._search.items import LocalItems
 from ..._typing import Array, Rows
-from ..dense.metric import ZERO, groups, refuse_dense, resolved
+from ..dense.metric import ZERO, groups, refuse_dense, resolved, unseen
 from .weights import Weights
 
 
 class DiagonalMetric:
-    """M_c = diag(m_c), each m_c built once and when first needed; `cone` and `blend` as for `DenseMetric`."""
+    """M_c = diag(m_c), each m_c built once and when first needed; parameters as for `DenseMetric`."""
 
     symmetric = of_differences = True
     bounded = has_floor = False
 
-    def __init__(self, state: Weights, locality: Locality, cone: str, blend: float, factor: float) -> None:
-        self._state, self._cone, self._blend = state, cone, blend
+    def __init__(
+        self, state: Weights, locality: Locality, cone: str, blend: float, factor: float,
+        strength: tuple[float, float] = (1.0, 1.0),
+    ) -> None:  # fmt: skip
+        self._state, self._cone, self._blend, self._strength = state, cone, blend, strength
         self.locality = locality
         self._square, self._own = state.start.dtype.type(factor * factor), state.own()
         self._diagonals: dict[int, Array] = {}
 
     @property
     def unseen(self) -> float:
-        return float(self.locality.lam)
+        return unseen(self.locality, self._strength)
 
     def resolve(self, codes: Array) -> Array:
         """Codes as this metric tells them apart: one shared code if global, UNSEEN for classes never updated."""
-        return resolved(codes, self._own, self.locality.is_local)
+        return resolved(codes, self._own, self.locality.is_local and self._strength[1] > 0.0)
 
     def diagonal(self, code: int) -> Array:
         """m of a resolved code."""
@@ -42,12 +46,16 @@ class DiagonalMetric:
         return self._diagonals[code]
 
     def _build(self, code: int) -> Array:
-        shared, (lam, mu) = self._component(None), (self.locality.lam, self.locality.mu)
+        """The plane of theory 22, in scaled units."""
+        start, shared, clip = self._state.start, self._component(None), self._cone == "effective"
+        number, (s, t) = start.dtype.type, self._strength
+        common = number(1.0 - s) * start + number(s if code == SHARED else s - t) * _clipped(shared, clip)
         if code == SHARED:
-            return _clipped(shared, self._cone == "effective")
+            return common
         if code == UNSEEN:
-            return lam * _clipped(shared, self._cone == "effective") + mu * self._state.start
-        return _clipped(lam * shared + mu * self._component(code), self._cone == "effective")
+            return number(self.unseen) * self._build(SHARED) + number(1.0 - self.unseen) * start
+        local = number(self.locality.lam) * shared + number(self.locality.mu) * self._component(code)
+        return common + number(t) * _clipped(local, clip)
 
     def _component(self, code: int | None) -> Array:
         return _clipped(self._state.readout(code, self._blend), self._cone == "components")
@@ -88,7 +96,10 @@ class DiagonalMetric:
         return LocalItems(self, X, codes, by)
 
     def at_start(self) -> Self:
-        return self
+        """The same at strength 0."""
+        start = copy(self)
+        start._strength, start._diagonals = (0.0, 0.0), {}
+        return start
 
     # -- maps and matrices -------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class DiagonalSpace(StackedSpace):
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> DiagonalMetric:
-        return DiagonalMetric(self.matrices, choice.locality, cone, blend, self.factor)
+        return DiagonalMetric(self.matrices, choice.locality, cone, blend, self.factor, strength)
 
     def last(self, choice: Choice, n_classes: int) -> "LastIterates":
         return LastIterates(self.matrices)
@@ -64,7 +64,7 @@ class LastIterates:
 class Diagonal(Representation):
     """One weight per feature; every weight starts at 1."""
 
-    linear = decays = True
+    linear = decays = guarded = light = True
 
     init: Any = "identity"
 

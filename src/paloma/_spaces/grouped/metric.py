@@ -1,7 +1,7 @@
 """The read-out of several modalities: d(q, x) = sum_r theta_r d_r(q, x), each on its own columns (theory 5)."""
 
 import warnings
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -103,12 +103,12 @@ class GroupedMetric:
     def __init__(
         self, members: list[DenseMetric] | list[GramMetric], columns: list[Array], weights: Array, d: int
     ) -> None:
-        self.locality, self.d = members[0].locality, d
+        self.locality, self.d, self._columns = members[0].locality, d, columns
         self._members: list[tuple[Any, Array, float]] = list(zip(members, columns, weights.tolist(), strict=True))
 
     @property
     def unseen(self) -> float:
-        return float(self._members[0][0].unseen)
+        return min(float(metric.unseen) for metric, _, _ in self._members)
 
     def resolve(self, codes: Array) -> Array:
         """A class is told apart if one modality does."""
@@ -160,8 +160,13 @@ class GroupedMetric:
         """Rows ready to be searched."""
         return LocalItems(self, X, codes, by)
 
-    def at_start(self) -> Self:
-        return self
+    def at_start(self) -> "GroupedMetric":
+        """All metrics at strength 0, with equal weights; low-rank ones as they are."""
+        members = [metric for metric, _, _ in self._members]
+        if isinstance(members[0], GramMetric):
+            return self
+        weights = np.full(len(members), 1.0 / len(members))
+        return GroupedMetric([metric.at_start() for metric in members], self._columns, weights, self.d)
 
     @property
     def n_components(self) -> int:

@@ -12,7 +12,7 @@ from scipy.linalg import eigh, qr, svd
 from ... import _validation as check
 from ..._core.choice import Choice
 from ..._core.fields import Part, Schema
-from ..._core.hedge import Hedge, check_beta, hedge_schema
+from ..._core.hedge import Hedge, check_beta, followed, hedge_schema
 from ..._core.psd import Psd
 from ..._core.space import Beginning, Kept, Pass, Representation, Space, scale_of
 from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
@@ -41,6 +41,13 @@ class Grouped(Representation):
     beta: float | str = "auto"
     rank: int | None = None
     eta: float | None = None
+
+    light = True
+
+    @property
+    def guarded(self) -> bool:
+        """Low-rank factors start at a few directions, on which no strength could fall back."""
+        return self.rank is None
 
     @property
     def cannot(self) -> dict[str, str]:
@@ -197,11 +204,12 @@ class GroupedSpace(Space):
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> GroupedMetric:
         self.close()
-        state, locality = self.state, choice.locality
+        state, locality, weights = self.state, choice.locality, self.state.hedge.weights
         if state.rank is None:
+            weights, strengths = followed(weights, strength)
             members: Any = [
-                DenseMetric(one, locality, cone, blend, factor, strength)
-                for one, factor in zip(state.states, state.factors, strict=True)
+                DenseMetric(one, locality, cone, blend, factor, own)
+                for one, factor, own in zip(state.states, state.factors, strengths, strict=True)
             ]
         else:
             places = zip(state.bounds[:-1].tolist(), state.bounds[1:].tolist(), state.factors, strict=True)
@@ -209,7 +217,7 @@ class GroupedSpace(Space):
                 GramMetric(state.states[0], slice(a, b), min(state.rank, b - a), locality, blend, factor)
                 for a, b, factor in places
             ]
-        return GroupedMetric(members, self._columns, state.hedge.weights, self.d)
+        return GroupedMetric(members, self._columns, weights, self.d)
 
     def last(self, choice: Choice, n_classes: int) -> Matrices:
         whole = Matrices(self._matrices(attrgetter("start")), symmetric=True)

@@ -5,12 +5,14 @@ s(q, x) = k(q, x) + k_q^T g(x), and d(q, x) = s(q, q) - 2 s(q, x) + s(x, x) unde
 """
 
 import warnings
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from ..._compiled.scratch import Scratch
+from ..._core.hedge import followed
 from ..._core.locality import SHARED, Locality
 from ..._rows import evenly_spaced, row_products
 from ..._search.tiles import ITEM_TILE, QUERY_TILE, Factors, Items, nearest
@@ -30,11 +32,15 @@ class KernelMetric:
     """Sum over kernels of weight times measure, under the net steps of an index.
 
     blend : how far the averaged steps are moved toward the last ones; 1 reads the last ones.
+    strength : (s, t), how far the measures follow what was learned, and its local part (theory 22).
     """
 
     of_differences = bounded = has_floor = False
 
-    def __init__(self, index: Support, locality: Locality, weights: Array, blend: float) -> None:
+    def __init__(
+        self, index: Support, locality: Locality, weights: Array, blend: float,
+        strength: tuple[float, float] = (1.0, 1.0),
+    ) -> None:  # fmt: skip
         self.locality, self.symmetric = locality, index.distances
         self.start, self.pairs, self.dtype = index.start, index.pairs, index.dtype
         support = np.flatnonzero(index.held)
@@ -44,8 +50,13 @@ class KernelMetric:
         self._column[support] = np.arange(len(support))
         self._steps = index.pairs.averaged(blend)
         self.cache = index.cache
-        used = np.flatnonzero(weights > NEGLIGIBLE)
-        self.parts = [(int(r), index.kernels[r], float(weights[r])) for r in used]
+        self._kernels = index.kernels
+        self._follow(weights, strength)
+
+    def _follow(self, weights: Array, strength: tuple[float, float]) -> None:
+        """Read the kernels with these weights, of full strength, at this one."""
+        mixed, self._strengths = followed(weights, strength)
+        self.parts = [(int(r), self._kernels[r], float(mixed[r])) for r in np.flatnonzero(mixed > NEGLIGIBLE)]
 
     @property
     def n_support(self) -> int:
@@ -59,16 +70,18 @@ class KernelMetric:
         """Codes as this metric tells them apart: one shared code if global."""
         return codes.astype(np.int32) if self.locality.is_local else np.full(len(codes), SHARED, np.int32)
 
-    def _shares(self, code: int) -> tuple[float, float]:
+    def _shares(self, r: int, code: int) -> tuple[float, float]:
         """Coefficients of sum A and of A_c in the form of a code; the shared part by itself is U."""
-        lam, mu = self.locality.lam, self.locality.mu
-        return (lam if code == SHARED else lam * lam), (mu * mu if code >= 0 else 0.0)
+        (s, t), lam, mu = self._strengths[r], self.locality.lam, self.locality.mu
+        if code == SHARED:
+            return s * lam, 0.0
+        return (s - t) * lam + t * lam * lam, (t * mu * mu if code >= 0 else 0.0)
 
     def images(self, r: int, values: Array, codes: Array) -> Array:
         """g(x) = S_c k_x for each row of kernel values with the support."""
         out = np.zeros_like(values)
         for code, rows in groups(codes):
-            for share, part in zip(self._shares(code), (slice(None), self.pairs.of_class(code)), strict=True):
+            for share, part in zip(self._shares(r, code), (slice(None), self.pairs.of_class(code)), strict=True):
                 steps = self._steps[r, part]
                 if share and steps.any():
                     arguments = (values[rows], self._column, self.symmetric, False)
@@ -116,7 +129,12 @@ class KernelMetric:
         return items if len(distinct) == len(X) else RepeatedItems(items, X, np.searchsorted(distinct, first))
 
     def at_start(self) -> Self:
-        return self
+        """The same at strength 0, unless all values are 0 then."""
+        if not self.start:
+            return self
+        start, n = copy(self), len(self._kernels)
+        start._follow(np.full(n, 1.0 / n), (0.0, 0.0))
+        return start
 
 
 @dataclass
@@ -206,6 +224,10 @@ class KernelItems:
             return None
         return -self.metric.values(Q, Q, np.full(len(Q), code, np.int32))
 
+    def rough_values(self, Q: Array) -> Array:
+        """As `all_values`, which forms none of them again."""
+        return self.all_values(Q)
+
     def all_values(self, Q: Array) -> Array:
         """(n_queries, n_items) values: squared distances, or minus similarities."""
         out = np.empty((len(Q), len(self.X)), self.metric.dtype)
@@ -249,6 +271,10 @@ class RepeatedItems:
     def own_values(self, Q: Array, code: int) -> Array | None:
         """As `KernelItems.own_values`."""
         return self._items.own_values(Q, code)
+
+    def rough_values(self, Q: Array) -> Array:
+        """As `KernelItems.rough_values`."""
+        return self.all_values(Q)
 
     def all_values(self, Q: Array) -> Array:
         """As `KernelItems.all_values`."""

@@ -67,6 +67,11 @@ class Kernels(Representation):
     def pairwise(self) -> bool:
         return self.precomputed
 
+    @property
+    def guarded(self) -> bool:
+        """Halves of precomputed values do not know each other."""
+        return not self.precomputed
+
     def adapted(self, who: str, choice: Choice) -> Choice:
         check.check_word("init", self.init, ("identity", "zero"))
         check.check_real("cache_size", self.cache_size, 0.0)
@@ -171,7 +176,7 @@ class KernelSpace(Space):
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)
     ) -> KernelMetric:
-        return KernelMetric(self.state, choice.locality, self.hedge.weights, blend)
+        return KernelMetric(self.state, choice.locality, self.hedge.weights, blend, strength)
 
     def last(self, choice: Choice, n_classes: int) -> "Coefficients":
         locality = Locality.shared() if self.locality is None else self.locality
