@@ -117,7 +117,7 @@ class Reader:
         """Values of pairs: points (n, 2, d), or row numbers (n, 2) of X; y are the classes of the second ones."""
         if X is not None:
             rows = self.rows(X)
-            array = check.check_pairs(self.owner, pairs, rows.shape[0])
+            array = check.check_numbers(self.owner, pairs, 2, rows.shape[0])
             left, right = rows[array[:, 0]], rows[array[:, 1]]
         else:
             expected = "pairs must be points (n, 2, d), or row numbers (n, 2) with X="

@@ -159,7 +159,7 @@ class Learner(BaseEstimator):
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             if data.pairs is not None and self.early_stopping:
                 raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
-            trainer = Trainer(self._bound(), vars(self).get("_model"))
+            trainer = Trainer(self._bound())
             trainer.fit(data)
             self._begun = self._structure()
             self.__dict__.pop("mined_", None)
@@ -193,12 +193,9 @@ class Learner(BaseEstimator):
         with whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
             self._refuse_restructuring(model)
-            space = None if model is None else model.space
-            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
-            if classes is not None:
-                classes = check.check_labels(self, classes, np.size(classes), "classes")
+            data = checked(self, settings, model, X, y, triplets, pairs, pair_targets, triplet_weight, groups, classes)
             trainer = Trainer(self._bound(), model)
-            trainer.partial_fit(data, classes)
+            trainer.partial_fit(data)
             self._publish(trainer.model, trainer.loss)
             self._learned_with = self.get_params(deep=False)
         return self
@@ -376,9 +373,9 @@ class Learner(BaseEstimator):
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
         reader, points = self._reader(), X is None
         if points:
-            X, triplets = check.check_points(self, triplets)
+            X, triplets = check.check_points(self, triplets, 3)
         rows = reader.rows(X, named=not points)
-        array = check.check_triplets(self, triplets, rows.shape[0])
+        array = check.check_numbers(self, triplets, 3, rows.shape[0])
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
         return reader.ranked_right(rows, array, codes[array[:, 1:]])
 
