@@ -176,14 +176,12 @@ class Reader:
         rows, numbers = check.of_kind(rows, sp.issparse(kept)), {row: i for i, row in enumerate(contents(kept))}
         own = np.array([numbers.get(row, -1) for row in contents(rows)], np.int64)
         wanted = self.codes(labels, len(labels))
-        new = np.flatnonzero(wanted == UNSEEN)
+        places, new = self.places(kept, codes), np.flatnonzero(wanted == UNSEEN)
         if len(new):
-            places = np.concatenate([self.places(kept, codes), self.places(rows[new], wanted[new])])
+            places = np.concatenate([places, self.places(rows[new], wanted[new])])
             own[new] = len(codes) + np.arange(len(new))
             wanted[new] = len(self.labels) + np.unique(labels[new], return_inverse=True)[1]
             kept, codes = stacked([kept, rows[new]]), np.concatenate([codes, wanted[new]])
-        else:
-            places = self.places(kept, codes)
         _, ids = self.items(kept, places).search(rows, min(N_VOTERS, len(codes) - 1), own=own)
         return float((majority(codes[ids]) == wanted).mean())
 

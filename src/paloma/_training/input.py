@@ -1,5 +1,6 @@
 """Rows, labels, triplets, pairs and weights of one call, all checked against each other."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,9 @@ from .._core.locality import Labels
 from .._typing import Array
 from .model import Model
 from .settings import Settings
+
+# So many classes of numbers, with fewer than three rows each, may be measurements.
+MANY_CLASSES = 50
 
 
 @dataclass
@@ -84,6 +88,33 @@ def checked(
     if pairs is None:
         return Checked(X, labels, codes, given, given, None, None, weight)
     return Checked(X, labels, codes, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight)
+
+
+def check_whole(settings: Settings, data: Checked) -> None:
+    """What `fit` asks of its input beside: a stream may yet bring more.
+
+    Labels of which no two are equal are refused; a warning says if hardly any are, or if they look like measurements.
+    """
+    if data.pairs is not None and settings.early_stopping:
+        raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
+    if data.given is not None:
+        return
+    who, sizes = settings.who, np.bincount(data.codes[data.codes >= 0])
+    if len(sizes) < 2:
+        raise ValueError(
+            f"{who} learns from rows of at least 2 classes, got {len(sizes)} class{'' if len(sizes) == 1 else 'es'}. "
+            "Without labels, pass triplets, or use paloma.feedback."
+        )
+    n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
+    advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
+    if n_alone == n:
+        raise ValueError(
+            f"{who}: no two of the {n} labeled rows have the same label, so there is nothing to learn from. {advice}"
+        )
+    measured = data.labels.labels.dtype.kind in "iuf" and len(sizes) >= MANY_CLASSES and n < 3 * len(sizes)
+    if 2 * n_alone > n or measured:
+        which = f"{n_alone:,} of which are alone and teach nothing" if n_alone else "fewer than three each"
+        warnings.warn(f"{who}: y has {len(sizes):,} classes for {n:,} labeled rows, {which}. {advice}", stacklevel=5)
 
 
 def _check_groups(settings: Settings, y: Any, rows_alone: bool) -> None:

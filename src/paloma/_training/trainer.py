@@ -1,6 +1,5 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -28,9 +27,6 @@ from .parts import Mined, evenly
 from .reservoir import Reservoir
 from .settings import Settings
 
-# So many classes of numbers, with fewer than three rows each, may be measurements.
-MANY_CLASSES = 50
-
 
 @dataclass
 class Trainer:
@@ -54,10 +50,8 @@ class Trainer:
         settings, d, codes = self.settings, data.X.shape[1], data.codes
         mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
         with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
-            rng, blocks = settings.generator(), []
-            if first is None:
-                _check_classes(settings.who, data.labels, codes)
-                blocks = mining.blocks(codes, rng)
+            rng = settings.generator()
+            blocks = mining.blocks(codes, rng) if first is None else []
             X, own = (data.X[blocks[0]], codes[blocks[0]]) if blocks else (data.X, codes)
             if first is None:
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
@@ -125,15 +119,27 @@ class Trainer:
         whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
         """A model at its start; X and triplets are the first of what it will see."""
-        settings, inside = self.settings, whitened(X, whitener)
-        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
-        counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
-        self.model = model = Model(labels, rng, reservoir, scale, whole, sparse, counts=counts, whitener=whitener)
+        settings, counts, sparse = self.settings, Counts(n_classes=len(labels)), sp.issparse(X)
+        reservoir = Reservoir(settings.reservoir_size, settings.window)
+        self.model = model = Model(labels, rng, reservoir, None, whole, sparse, counts=counts)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
+        self._scale(X, triplets, whitener, n_triplets)
+
+    def _scale(
+        self, X: Rows, triplets: Array | None, whitener: Whitener | None, n_triplets: int | None = None
+    ) -> None:  # fmt: skip
+        """Fix the whitener, and from whitened triplets the scale; Theta is at its start."""
+        model, inside = self.model, whitened(X, whitener)
+        model.whitener, model.scale = whitener, self.settings.scaling.scale(inside, triplets)
         self.begin_space(inside, triplets, n_triplets)
+
+    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
+        """The same once the first triplets form; the model has not moved before."""
+        if self.model.scale is None and len(triplets):
+            self._scale(X, triplets, whitener)
 
     def begin_space(self, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
         """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
@@ -141,14 +147,6 @@ class Trainer:
         n = n_triplets or (0 if triplets is None else len(triplets))
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
         model.space = on_whitened(settings.space, model.whitener, X.shape[1]).begin(settings.choice, at)
-
-    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
-        """Fix whitener and scale when the first triplets form; the model has not moved before."""
-        model = self.model
-        if model.scale is None and len(triplets):
-            model.whitener, inside = whitener, whitened(X, whitener)
-            model.scale = self.settings.scaling.scale(inside, triplets)
-            self.begin_space(inside, triplets)
 
     def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
         """Triplets, or pairs as triplets, ready to be learned; the first pairs fix the threshold."""
@@ -368,23 +366,3 @@ class Trainer:
         learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
-
-
-def _check_classes(who: str, labels: Labels, codes: Array) -> None:
-    """Refuse labels of which no two are equal; warn if hardly any are, or if numbers look like measurements."""
-    if len(labels) < 2:
-        raise ValueError(
-            f"{who} learns from rows of at least 2 classes, got {len(labels)} class{'' if len(labels) == 1 else 'es'}. "
-            "Without labels, pass triplets, or use paloma.feedback."
-        )
-    sizes = np.bincount(codes[codes >= 0])
-    n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
-    advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
-    if n_alone == n:
-        raise ValueError(
-            f"{who}: no two of the {n} labeled rows have the same label, so there is nothing to learn from. {advice}"
-        )
-    measured = labels.labels.dtype.kind in "iuf" and len(sizes) >= MANY_CLASSES and n < 3 * len(sizes)
-    if 2 * n_alone > n or measured:
-        which = f"{n_alone:,} of which are alone and teach nothing" if n_alone else "fewer than three each"
-        warnings.warn(f"{who}: y has {len(sizes):,} classes for {n:,} labeled rows, {which}. {advice}", stacklevel=5)
