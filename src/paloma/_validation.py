@@ -204,31 +204,26 @@ def as_array(estimator: Any, values: Any, expected: str) -> Array:
         ) from None
 
 
-def check_triplets(estimator: Any, triplets: Any, n_rows: int) -> Array:
-    """(n, 3) row numbers inside X."""
-    who = name_of(estimator)
-    expected = (
-        "triplets must be an int array (n, 3) of row numbers (anchor, positive, negative), or points (n, 3, d) with "
-        "X=None"
-    )
-    array = as_array(who, triplets, expected)
-    if array.ndim != 2 or array.shape[1] != 3:
-        raise ValueError(f"{who}: {expected}; got shape {array.shape}.")
-    if array.size and array.dtype.kind not in "iu":
-        raise ValueError(f"{who}: triplets must be integer row numbers of X, got dtype {array.dtype}.")
-    return _row_numbers(who, "triplets", array, n_rows)
+# What is given as rows of so many each, and what they are.
+_GIVEN = {2: ("pairs", "(one, other)"), 3: ("triplets", "(anchor, positive, negative)")}
 
 
-def _row_numbers(who: str, what: str, array: Array, n_rows: int) -> Array:
+def check_numbers(estimator: Any, given: Any, width: int, n_rows: int) -> Array:
+    """(n, 3) triplets, or (n, 2) pairs, of row numbers inside X."""
+    who, (what, each) = name_of(estimator), _GIVEN[width]
+    expected = f"{what} must be integer row numbers of X, each {each}, or points (n, {width}, d) with X=None"
+    array = as_array(who, given, expected)
+    if array.ndim != 2 or array.shape[1] != width or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(f"{who}: {expected}; got dtype {array.dtype} of shape {array.shape}.")
     if array.size and (array.min() < 0 or array.max() >= n_rows):
         worst = int(array.min()) if array.min() < 0 else int(array.max())
         raise ValueError(f"{who}: {what} must refer to rows 0 to {n_rows - 1} of X, got row {worst}.")
     return np.ascontiguousarray(array, np.int64)
 
 
-def check_points(estimator: Any, points: Any, width: int = 3) -> tuple[Array, Array]:
-    """(n, width, d) points as rows and the triplets, or pairs, that number them."""
-    who, what = name_of(estimator), {3: "triplets", 2: "pairs"}[width]
+def check_points(estimator: Any, points: Any, width: int) -> tuple[Array, Array]:
+    """(n, width, d) points as rows, and the triplets, or pairs, that number them."""
+    who, what = name_of(estimator), _GIVEN[width][0]
     expected = f"without X, {what} must be points of shape (n, {width}, d)"
     array = as_array(who, points, expected)
     if array.ndim != 3 or array.shape[1] != width:
@@ -239,16 +234,6 @@ def check_points(estimator: Any, points: Any, width: int = 3) -> tuple[Array, Ar
     else:
         flat = check_array(flat, dtype=FLOATS, order="C", estimator=who, input_name=what)
     return flat, np.arange(len(flat)).reshape(-1, width)
-
-
-def check_pairs(estimator: Any, pairs: Any, n_rows: int) -> Array:
-    """(n, 2) row numbers inside X."""
-    who = name_of(estimator)
-    expected = "pairs must be an int array (n, 2) of row numbers, or points (n, 2, d) with X=None"
-    array = as_array(who, pairs, expected)
-    if array.ndim != 2 or array.shape[1] != 2 or (array.size and array.dtype.kind not in "iu"):
-        raise ValueError(f"{who}: {expected}; got dtype {array.dtype} of shape {array.shape}.")
-    return _row_numbers(who, "pairs", array, n_rows)
 
 
 def check_targets(estimator: Any, targets: Any, n: int) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from paloma import _compiled
 from paloma._compiled import logdet as compiled_logdet
 from paloma._compiled import steps as compiled_steps
-from paloma._compiled.groups import Rates
+from paloma._compiled.logdet import Rates
 from paloma._core.step import Step
 from paloma._spaces.dense import blocks as blocks_module  # noqa: F401
 from paloma._spaces.dense import points as points_module  # noqa: F401

@@ -7,9 +7,8 @@ full rank, so each form a^T M a takes a new Cholesky factor of P: O(d^3) per tri
 
 import numpy as np
 
-from .groups import Rates
 from .jit import compiled, inlined
-from .logdet import logdet_step, rates_of
+from .logdet import Rates, logdet_step, rates_of
 from .steps import squared_norm
 
 

@@ -4,10 +4,33 @@ Several kernels may learn the same triplets side by side, each on its own values
 """
 
 import math
+from typing import Any, NamedTuple
 
 from .jit import compiled
 from .steps import squared_norm, step_size
 from .sweep import spread
+
+
+class Hedging(NamedTuple):
+    """Hedge over kernels: sums of losses, log(beta) of each triplet, and what decides and records who takes part."""
+
+    losses: Any
+    log_betas: Any
+    judging: bool
+    delta: float
+    draws: Any
+    tie: float
+    mistakes: Any
+    taking_part: Any
+
+
+class Budget(NamedTuple):
+    """The rows of each triplet, which rows the support holds, its room for new ones, and whether a full one forgets."""
+
+    rows: Any
+    held: Any
+    room: int
+    forgetting: bool
 
 
 @compiled

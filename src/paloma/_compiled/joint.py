@@ -5,12 +5,32 @@ A gate of infinity is always open, which makes the modalities independent of eac
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .jit import compiled, inlined
 from .steps import squared_norm, step_size
 from .sweep import spread
+
+
+class Columns(NamedTuple):
+    """Points of modalities side by side: r has `numbers` of X from bounds[r] to bounds[r + 1], each times a factor."""
+
+    X: Any
+    numbers: Any
+    bounds: Any
+    factors: Any
+
+
+class Gate(NamedTuple):
+    """Hedge over modalities: a round is `opened` if sum_r theta_r f_r + width > tie; sums are mistakes so far."""
+
+    width: float
+    tie: float
+    log_betas: Any
+    sums: Any
+    opened: Any
 
 
 @inlined

@@ -11,12 +11,31 @@ matrix positive definite. The squared hinge subtracts tau / 2C. Forms are never 
 """
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .groups import Rates
 from .jit import compiled, inlined
 from .steps import squared_norm
+
+
+class Spans(NamedTuple):
+    """U and class matrices of different sizes: that of a slot is flat[begin : begin + size^2]; slots of each pair."""
+
+    shared: Any
+    flat: Any
+    begin: Any
+    size: Any
+    slots: Any
+
+
+class Rates(NamedTuple):
+    """Rates at which a LogDet step shrinks and grows: p, q the shared matrix, r, s the class matrices (0: none)."""
+
+    p: float
+    q: float
+    r: float
+    s: float
 
 
 @compiled

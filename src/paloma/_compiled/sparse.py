@@ -5,12 +5,23 @@ the global learner takes exact blocks (theory 10) in which each row of U is visi
 have that feature, and what steps do to later triplets of the block comes from lists of the steps by feature.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .jit import compiled, inlined
 from .lines import LINE
 from .prefetch import prefetch
 from .steps import squared_norm, take
+
+
+class Csr(NamedTuple):
+    """Points: the rows of a CSR matrix with sorted indices, times a factor."""
+
+    data: Any
+    indices: Any
+    indptr: Any
+    factor: float
 
 
 @compiled

@@ -57,14 +57,14 @@ class Labels:
         """These labels and the new ones of y, which get the next codes in sorted order; see `labeled`."""
         y = labeled(y, unlabeled)
         self._same_kind(y)
-        new = np.setdiff1d(y, self.labels) if len(self.labels) else np.unique(y)
+        new = np.setdiff1d(y, self.labels) if len(self) else np.unique(y)
         if not len(new):
             return self
-        return Labels(np.concatenate([self.labels, new]) if len(self.labels) else new)
+        return Labels(np.concatenate([self.labels, new]) if len(self) else new)
 
     def _same_kind(self, y: NDArray[Any]) -> None:
         """Refuse labels that, joined to the others, would be mistaken for each other, or make classes of their own."""
-        if not len(y) or not len(self.labels):
+        if not len(y) or not len(self):
             return
         kinds = [{"U": "words", "S": "bytes"}.get(labels.dtype.kind, "numbers") for labels in (self.labels, y)]
         if kinds[0] != kinds[1]:
@@ -80,7 +80,7 @@ class Labels:
 
     def codes(self, y: NDArray[Any], unlabeled: Any = None) -> NDArray[np.int32]:
         """Code of each label; FREE where the label is unknown, or `unlabeled`."""
-        if not len(self.labels) or not len(y):
+        if not len(self) or not len(y):
             return np.full(len(y), FREE, np.int32)
         self._same_kind(y)
         place = np.minimum(np.searchsorted(self.sorted, y), len(self.sorted) - 1)

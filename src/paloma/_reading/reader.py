@@ -117,7 +117,7 @@ class Reader:
         """Values of pairs: points (n, 2, d), or row numbers (n, 2) of X; y are the classes of the second ones."""
         if X is not None:
             rows = self.rows(X)
-            array = check.check_pairs(self.owner, pairs, rows.shape[0])
+            array = check.check_numbers(self.owner, pairs, 2, rows.shape[0])
             left, right = rows[array[:, 0]], rows[array[:, 1]]
         else:
             expected = "pairs must be points (n, 2, d), or row numbers (n, 2) with X="
@@ -176,14 +176,12 @@ class Reader:
         rows, numbers = check.of_kind(rows, sp.issparse(kept)), {row: i for i, row in enumerate(contents(kept))}
         own = np.array([numbers.get(row, -1) for row in contents(rows)], np.int64)
         wanted = self.codes(labels, len(labels))
-        new = np.flatnonzero(wanted == UNSEEN)
+        places, new = self.places(kept, codes), np.flatnonzero(wanted == UNSEEN)
         if len(new):
-            places = np.concatenate([self.places(kept, codes), self.places(rows[new], wanted[new])])
+            places = np.concatenate([places, self.places(rows[new], wanted[new])])
             own[new] = len(codes) + np.arange(len(new))
             wanted[new] = len(self.labels) + np.unique(labels[new], return_inverse=True)[1]
             kept, codes = stacked([kept, rows[new]]), np.concatenate([codes, wanted[new]])
-        else:
-            places = self.places(kept, codes)
         _, ids = self.items(kept, places).search(rows, min(N_VOTERS, len(codes) - 1), own=own)
         return float((majority(codes[ids]) == wanted).mean())
 
@@ -218,7 +216,7 @@ class Reader:
         """Whether the metric is made of matrices in the units of X, so that there are search vectors."""
         return hasattr(self.metric, "matrix")
 
-    def _explicit(self, what: str) -> Any:
+    def explicit(self, what: str) -> Any:
         """The metric; refused if it is that of a kernel."""
         if not self.is_explicit:
             raise TypeError(
@@ -230,7 +228,7 @@ class Reader:
 
     def matrix(self, label: Any = None) -> Array:
         """M_c in the units of X; for None the shared U by itself. With regions the label is the number of a region."""
-        metric = self._explicit("metric matrices")
+        metric = self.explicit("metric matrices")
         if label is None:
             code = SHARED
         elif self.regions is not None:
@@ -240,35 +238,13 @@ class Reader:
             code = int(self.codes(np.array([label]), 1, "label")[0])
         return metric.matrix(int(metric.resolve(np.array([code], np.int32))[0])).copy()
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the metric of an item depends on its class or region."""
-        return bool(self.metric.locality.is_local)
-
-    def parts(self) -> tuple[Array, Array]:
-        """The matrices behind search vectors, in the order of their forms there: M of each class, U, the start.
-
-        And (n_classes + 2, n_parts) shares of them in the matrix of an item: of each class, U by itself, a class never
-        seen. If nothing is local, U and [[1]].
-        """
-        metric = self._explicit("metric matrices")
-        places = [*self.order.tolist(), SHARED, UNSEEN] if self.is_local else [SHARED]
-        resolved = metric.resolve(np.array(places, np.int32))
-        stack = np.stack([metric.matrix(int(code)) for code in resolved])
-        shares = np.eye(len(places))
-        if self.is_local:
-            u = metric.unseen
-            shares[-1, -2:] = u, 1.0 - u
-            stack[-1] = stack[-2] if u == 1.0 else (stack[-1] - u * stack[-2]) / (1.0 - u)
-        return stack, shares
-
     def query_vectors(self, rows: Any) -> Array:
         """Vectors whose inner product with `item_vectors` is minus the squared distance, or the similarity."""
-        return augmented_queries(self._explicit("search vectors"), rows, self.order)
+        return augmented_queries(self.explicit("search vectors"), rows, self.order)
 
     def item_vectors(self, rows: Any, codes: Array) -> Array:
         """Vectors of items for any exhaustive inner-product search."""
-        return augmented_items(self._explicit("search vectors"), rows, codes, self.order)
+        return augmented_items(self.explicit("search vectors"), rows, codes, self.order)
 
     def balance(self, vectors: Array) -> Balance:
         """The balance that these item vectors fix, for graph indexes."""

@@ -14,24 +14,38 @@ def whitened(X: Rows, whitener: Whitener | None) -> Rows:
     return X if whitener is None else whitener.mapped(X)
 
 
+def _asked(name: str) -> Any:
+    """An attribute of the metric inside, which has nothing to do with rows."""
+    return property(lambda self: getattr(self.inner, name))
+
+
+def _mapped_first(name: str) -> Any:
+    """A method of the metric inside, which is given mapped rows and what else it takes."""
+
+    def method(self: "Whitened", rows: Rows, *others: Any) -> Any:
+        return getattr(self.inner, name)(self.mapped(rows), *others)
+
+    return method
+
+
 class Whitened:
-    """The metric W M_c W^T, by asking `inner` for M_c on rows X W."""
+    """The metric W M_c W^T, by asking `inner` for M_c on rows X W; see `paloma._core.space.ExplicitMetric`."""
+
+    locality, symmetric, of_differences = _asked("locality"), _asked("symmetric"), _asked("of_differences")
+    unseen, bounded, has_floor = _asked("unseen"), _asked("bounded"), _asked("has_floor")
+    resolve, n_components = _asked("resolve"), _asked("n_components")
+    nearest, floor, transform = _mapped_first("nearest"), _mapped_first("floor"), _mapped_first("transform")
+    item_side, query_side, images = _mapped_first("item_side"), _mapped_first("query_side"), _mapped_first("images")
+    query_forms, some_forms = _mapped_first("query_forms"), _mapped_first("some_forms")
+    start_forms = _mapped_first("start_forms")
 
     def __init__(self, inner: Any, whitener: Whitener) -> None:
         self.inner, self.whitener = inner, whitener
-        self.locality, self.symmetric, self.of_differences = inner.locality, inner.symmetric, inner.of_differences
         self._matrices: dict[int, Array] = {}
 
     def mapped(self, X: Rows) -> Rows:
         """Rows as the metric inside takes them."""
         return self.whitener.mapped(X)
-
-    @property
-    def unseen(self) -> float:
-        return float(self.inner.unseen)
-
-    def resolve(self, codes: Array) -> Array:
-        return self.inner.resolve(codes)
 
     def matrix(self, code: int) -> Array:
         """M of a resolved code, in the units of X."""
@@ -44,38 +58,6 @@ class Whitened:
         side = self.mapped(left)
         return self.inner.values(side, side if right is left else self.mapped(right), codes)
 
-    @property
-    def bounded(self) -> bool:
-        return bool(self.inner.bounded)
-
-    def nearest(self, differences: Rows, codes: Array, k: int) -> tuple[Array, Array]:
-        return self.inner.nearest(self.mapped(differences), codes, k)
-
-    def item_side(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
-        return self.inner.item_side(self.mapped(X), codes)
-
-    def images(self, X: Rows, codes: Array) -> tuple[tuple[Any, ...], Array]:
-        return self.inner.images(self.mapped(X), codes)
-
-    def query_side(self, Q: Rows, codes: Array | None = None) -> tuple[Any, ...]:
-        return self.inner.query_side(self.mapped(Q), codes)
-
-    def query_forms(self, Q: Rows, codes: Array) -> Array:
-        return self.inner.query_forms(self.mapped(Q), codes)
-
-    @property
-    def has_floor(self) -> bool:
-        return bool(self.inner.has_floor)
-
-    def floor(self, Q: Rows, codes: Array) -> tuple[Array, Array]:
-        return self.inner.floor(self.mapped(Q), codes)
-
-    def some_forms(self, Q: Rows, codes: Array, wanted: Array) -> Array:
-        return self.inner.some_forms(self.mapped(Q), codes, wanted)
-
-    def start_forms(self, Q: Rows) -> Array:
-        return self.inner.start_forms(self.mapped(Q))
-
     def items(self, X: Rows, codes: Array) -> Any:
         """Rows ready to be searched, the way the metric inside searches."""
         return self.inner.items(X, codes, by=self)
@@ -84,18 +66,9 @@ class Whitened:
         start = self.inner.at_start()
         return self if start is self.inner else Whitened(start, self.whitener)
 
-    @property
-    def n_components(self) -> int:
-        """Rows of `components`."""
-        return int(self.inner.n_components)
-
     def components(self) -> Array:
         """Map whose Euclidean distances are those of the shared part: C W^T, C that of the metric inside."""
         return self.whitener.under(self.inner.components())
-
-    def transform(self, X: Rows) -> Array:
-        """Rows whose Euclidean distances are those of the shared part."""
-        return self.inner.transform(self.mapped(X))
 
 
 def on_whitened(space: Any, whitener: Whitener | None, d: int) -> Any:

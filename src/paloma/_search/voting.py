@@ -9,7 +9,6 @@ EDGE = 1e-9
 # The soft vote: exp(-g_r / (SOFTNESS g_k)) of the r-th of k neighbors, g d^2, or what a similarity lacks (theory 23).
 SOFTNESS = 0.25
 RULES = ("soft", "uniform", "distance")
-N_RANKS = 7
 # Numbers of neighbors that are compared, from LEAST_SOFT on if the vote is soft.
 COUNTS = (3, 5, 7, 10, 14, 20, 28, 40, 56)
 LEAST_SOFT = 10
@@ -38,11 +37,6 @@ def _lacking(nearness: Array, own: Array | None) -> Array:
     """What similarities lack to that of the query with itself, or of the nearest if that is larger."""
     first = nearness[:, :1]
     return nearness - (first if own is None else np.minimum(first, own[:, None]))
-
-
-def rank_weights(k: int) -> Array:
-    """Votes of k neighbors by their ranks alone: 1 / (r - 1 + k / 7), for seven neighbors 1 / r."""
-    return 1.0 / (np.arange(k) + max(k / N_RANKS, 1.0))
 
 
 def counts_of(rule: str, codes: Array) -> list[int]:

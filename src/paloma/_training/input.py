@@ -1,27 +1,34 @@
 """Rows, labels, triplets, pairs and weights of one call, all checked against each other."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import _validation as check
-from .._core.space import Space
+from .._core.locality import Labels
 from .._typing import Array
+from .model import Model
 from .settings import Settings
+
+# So many classes of numbers, with fewer than three rows each, may be measurements.
+MANY_CLASSES = 50
 
 
 @dataclass
 class Checked:
     """Input that passed every check.
 
+    labels : all classes, those that the model knew first. codes : of the rows, None if they came without labels.
     given : what is compared, as triplets: those given, or each pair with its candidate twice.
     near : the first two of each are said to be near: the triplets given, or the similar pairs.
     pairs, targets : pairs, and their +1 and -1; None without pairs.
     """
 
     X: Any
-    y: Array | None
+    labels: Labels
+    codes: Any
     given: Array | None
     near: Array | None
     pairs: Array | None
@@ -38,44 +45,38 @@ class Checked:
 
 
 def checked(
-    learner: Any, settings: Settings, space: Space | None, X: Any, y: Any, triplets: Any, pairs: Any, targets: Any,
-    weight: Any, groups: Any = None,
+    learner: Any, settings: Settings, model: Model | None, X: Any, y: Any, triplets: Any, pairs: Any, targets: Any,
+    weight: Any, groups: Any, classes: Any = None,
 ) -> Checked:  # fmt: skip
-    """Check the arguments of `fit` and `partial_fit`; without a space, this call fixes the number of features."""
-    who, reset = settings.who, space is None
-    if groups is not None:
-        _check_groups(settings, y, triplets is None and pairs is None)
+    """Check the arguments of `fit` and `partial_fit`; without a model, this call fixes the number of features."""
+    who, points = settings.who, X is None
     if triplets is not None and pairs is not None:
         raise ValueError(f"{who}: pass either triplets or pairs in one call, not both.")
+    given, width = (triplets, 3) if pairs is None else (pairs, 2)
+    if groups is not None:
+        _check_groups(settings, y, given is None)
     if pairs is not None:
         settings.space.refuse(who, "pairs")
-    points = X is None
     if points:
-        if triplets is None and pairs is None:
+        if given is None:
             raise ValueError(f"{who} needs X, or triplets as points (n, 3, d), or pairs as points (n, 2, d).")
-        if pairs is None:
-            X, triplets = check.check_points(learner, triplets)
-        else:
-            X, pairs = check.check_points(learner, pairs, 2)
-        y = None if y is None else _classes_of_points(who, y, triplets if pairs is None else pairs)
-    X = check.check_rows(learner, X, reset=reset, named=not points)
-    if y is None and triplets is None and pairs is None:
-        raise ValueError(f"{who} requires y to be passed, but the target y is None. Pass labels, triplets, or pairs.")
+        X, given = check.check_points(learner, given, width)
+        y = None if y is None else _classes_of_points(who, y, given)
+    X = check.check_rows(learner, X, reset=model is None, named=not points)
     if y is not None:
         y = check.check_labels(learner, y, X.shape[0])
         check.check_marker(learner, settings.unlabeled, y)
-    if triplets is not None:
-        triplets = check.check_triplets(learner, triplets, X.shape[0])
-    if pairs is not None:
-        pairs = check.check_pairs(learner, pairs, X.shape[0])
-        targets = check.check_targets(learner, targets, len(pairs))
-    elif targets is not None:
-        raise ValueError(f"{who}: pair_targets requires pairs.")
-    given = triplets if pairs is None else pairs
+    elif given is None:
+        raise ValueError(f"{who} requires y to be passed, but the target y is None. Pass labels, triplets, or pairs.")
     if given is not None:
+        given = check.check_numbers(learner, given, width, X.shape[0])
         weight = check.check_weight(learner, weight, len(given))
     elif weight is not None:
         raise ValueError(f"{who}: triplet_weight requires triplets or pairs; rows have no weights.")
+    if pairs is not None:
+        targets = check.check_targets(learner, targets, len(given))
+    elif targets is not None:
+        raise ValueError(f"{who}: pair_targets requires pairs.")
     if settings.scaling.word is None or X.dtype == np.float64 or given is None:
         check.check_magnitude(who, X, 1.0)
     if given is None and not settings.space.pairwise:
@@ -84,11 +85,44 @@ def checked(
         groups = check.check_labels(learner, groups, len(given), "triplets or pairs")
         check.check_marker(learner, settings.unlabeled, groups)
         X, y, given = by_group(X, given, groups)
-    if space is not None:
-        space.check_rows(who, X)
-    if pairs is None or given is None:
-        return Checked(X, y, given, given, None, None, weight)
-    return Checked(X, y, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight)
+    if model is not None:
+        model.space.check_rows(who, X)
+    if classes is not None:
+        classes = check.check_labels(learner, classes, np.size(classes), "classes")
+    labels = Labels() if model is None else model.labels
+    for each in (classes, y):
+        labels = labels if each is None else labels.extended(each, settings.unlabeled)
+    codes = None if y is None else labels.codes(y, settings.unlabeled)
+    if pairs is None:
+        return Checked(X, labels, codes, given, given, None, None, weight)
+    return Checked(X, labels, codes, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight)
+
+
+def check_whole(settings: Settings, data: Checked) -> None:
+    """What `fit` asks of its input beside: a stream may yet bring more.
+
+    Labels of which no two are equal are refused; a warning says if hardly any are, or if they look like measurements.
+    """
+    if data.pairs is not None and settings.early_stopping:
+        raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
+    if data.given is not None:
+        return
+    who, sizes = settings.who, np.bincount(data.codes[data.codes >= 0])
+    if len(sizes) < 2:
+        raise ValueError(
+            f"{who} learns from rows of at least 2 classes, got {len(sizes)} class{'' if len(sizes) == 1 else 'es'}. "
+            "Without labels, pass triplets, or use paloma.feedback."
+        )
+    n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
+    advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
+    if n_alone == n:
+        raise ValueError(
+            f"{who}: no two of the {n} labeled rows have the same label, so there is nothing to learn from. {advice}"
+        )
+    measured = data.labels.labels.dtype.kind in "iuf" and len(sizes) >= MANY_CLASSES and n < 3 * len(sizes)
+    if 2 * n_alone > n or measured:
+        which = f"{n_alone:,} of which are alone and teach nothing" if n_alone else "fewer than three each"
+        warnings.warn(f"{who}: y has {len(sizes):,} classes for {n:,} labeled rows, {which}. {advice}", stacklevel=5)
 
 
 def _check_groups(settings: Settings, y: Any, rows_alone: bool) -> None:

@@ -1,7 +1,7 @@
 """From rows to streams: what `fit` and `partial_fit` do with input that passed every check."""
 
-import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import PAIRS, Beginning, Pass
 from .._core.stream import Counts, Stream, Tally
-from .._progress import narrated, progress, say
+from .._progress import Advance, narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._reading.whiteners import Whitener
 from .._rows import stacked
@@ -27,9 +27,6 @@ from .parts import Guarding, Mined, evenly
 from .reservoir import Reservoir
 from .settings import Settings
 
-# So many classes of numbers, with fewer than three rows each, may be measurements.
-MANY_CLASSES = 50
-
 
 @dataclass
 class Trainer:
@@ -40,7 +37,7 @@ class Trainer:
     """
 
     settings: Settings
-    model: Any  # a Model; None before the first
+    model: Any = None  # a Model
     loss: float | None = None
     n_iter: int | None = None
     mined: dict[str, Any] | None = None
@@ -50,32 +47,24 @@ class Trainer:
 
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
-        settings, old, d = self.settings, self.model, data.X.shape[1]
+        settings, d, codes = self.settings, data.X.shape[1], data.codes
+        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
         with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
-            mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
-            labels = Labels() if data.y is None else Labels().extended(data.y, settings.unlabeled)
-            if first is None and len(labels) < 2:
-                raise ValueError(
-                    f"{settings.who} learns from rows of at least 2 classes, got {len(labels)} class"
-                    f"{'' if len(labels) == 1 else 'es'}. Without labels, pass triplets, or use paloma.feedback."
-                )
-            codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
             rng = settings.generator()
             blocks = mining.blocks(codes, rng) if first is None else []
             X, own = (data.X[blocks[0]], codes[blocks[0]]) if blocks else (data.X, codes)
             if first is None:
-                self._check_classes(codes, data.y)
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
                 whitener = scaling.labeled_whitener(X, own)
                 inside = whitened(X, whitener)
-                mined = mining.mine(mining.rows(inside), own, space=old and old.space)
+                mined = mining.mine(mining.rows(inside), own)
                 first, n = mined.triplets, int((own >= 0).sum())
                 self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
             else:
                 whitener = scaling.whitener(X, data.near)
                 inside = whitened(X, whitener)
             n_triplets = len(first) * max(len(blocks), 1)
-            self._begin(X, inside, labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
+            self._begin(X, inside, data.labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
             averaging = self._averages(given=mined is None, passes=settings.n_epochs)
             stream = self._stream(data, X, inside, own, first)
@@ -89,47 +78,25 @@ class Trainer:
             if settings.guard is not None and mined is not None:
                 settings.guard.judge(self, data.X, codes, rng.spawn(1)[0])
 
-    def _check_classes(self, codes: Array, y: Any) -> None:
-        """Refuse labels of which no two are equal; warn if hardly any are, or if numbers look like measurements."""
-        sizes = np.bincount(codes[codes >= 0])
-        n, n_alone = int(sizes.sum()), int((sizes == 1).sum())
-        advice = "If y is a measurement, not a class, bin it first (pandas.qcut, KBinsDiscretizer), or pass triplets."
-        if n_alone == n:
-            raise ValueError(
-                f"{self.settings.who}: no two of the {n} labeled rows have the same label, so there is nothing to "
-                f"learn from. {advice}"
-            )
-        measured = y.dtype.kind in "iuf" and len(sizes) >= MANY_CLASSES and n < 3 * len(sizes)
-        if 2 * n_alone > n or measured:
-            which = f"{n_alone:,} of which are alone and teach nothing" if n_alone else "fewer than three each"
-            warnings.warn(
-                f"{self.settings.who}: y has {len(sizes):,} classes for {n:,} labeled rows, {which}. {advice}",
-                stacklevel=5,
-            )
-
-    def partial_fit(self, data: Checked, classes: Any) -> None:
-        """Learn in one pass from more rows, triplets or pairs; `classes` are labels announced."""
-        settings, fresh, d = self.settings, self.model is None, data.X.shape[1]
+    def partial_fit(self, data: Checked) -> None:
+        """Learn in one pass from more rows, triplets or pairs."""
+        settings, d = self.settings, data.X.shape[1]
         with jobs(settings.n_jobs), sharing(PAIRS, d, d):
-            labels = Labels() if fresh else self.model.labels
-            for y in (classes, data.y):
-                labels = labels if y is None else labels.extended(y, settings.unlabeled)
-            if fresh:
+            if self.model is None:
                 whitener = settings.scaling.first_whitener(data.X, data.near)
                 inside = whitened(data.X, whitener)
-                self._begin(data.X, inside, labels, settings.generator(), data.given, whitener)
+                self._begin(data.X, inside, data.labels, settings.generator(), data.given, whitener)
             with self.model.unchanged_on_error():
-                self._continue(data, labels)
+                self._continue(data)
 
-    def _continue(self, data: Checked, labels: Labels) -> None:
-        settings, model = self.settings, self.model
+    def _continue(self, data: Checked) -> None:
+        settings, model, codes = self.settings, self.model, data.codes
         rows = check.of_kind(data.X.astype(model.space.dtype, copy=False), model.sparse)
         if model.scale is None:
             check.check_magnitude(settings.who, rows, 1.0)
         else:
             inside = whitened(rows, model.whitener)
             settings.space.check_magnitude(settings.who, settings.choice, inside, model.space.factor)
-        codes: Any = None if data.y is None else labels.codes(data.y, settings.unlabeled)
         before, guard = model.counts.seen, None if model.whole else settings.guard
         if model.regions is not None:
             model.regions.learn(rows, whole=False)
@@ -146,7 +113,7 @@ class Trainer:
                 tally = self._learn_heard(guard, data, rows, stream, averaging)
             else:
                 tally = self._pass(stream, averaging, codes)
-        model.know(labels)
+        model.know(data.labels)
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
@@ -172,15 +139,26 @@ class Trainer:
         whitener: Whitener | None, whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
         """A model at its start; X, also whitened (`inside`), and triplets are the first of what it will see."""
-        settings = self.settings
-        reservoir, scale = Reservoir(settings.reservoir_size, settings.window), settings.scaling.scale(inside, triplets)
-        counts, sparse = Counts(n_classes=len(labels)), sp.issparse(X)
-        self.model = model = Model(labels, rng, reservoir, scale, whole, sparse, counts=counts, whitener=whitener)
+        settings, counts, sparse = self.settings, Counts(n_classes=len(labels)), sp.issparse(X)
+        reservoir = Reservoir(settings.reservoir_size, settings.window)
+        self.model = model = Model(labels, rng, reservoir, None, whole, sparse, counts=counts)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
+        self._scale(inside, triplets, whitener, n_triplets)
+
+    def _scale(
+        self, inside: Rows, triplets: Array | None, whitener: Whitener | None, n_triplets: int | None = None
+    ) -> None:  # fmt: skip
+        """Fix the whitener, and from triplets of rows that it whitened the scale; Theta is at its start."""
+        self.model.whitener, self.model.scale = whitener, self.settings.scaling.scale(inside, triplets)
         self.begin_space(inside, triplets, n_triplets)
+
+    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
+        """The same once the first triplets form; the model has not moved before."""
+        if self.model.scale is None and len(triplets):
+            self._scale(whitened(X, whitener), triplets, whitener)
 
     def begin_space(self, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
         """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
@@ -188,14 +166,6 @@ class Trainer:
         n = n_triplets or (0 if triplets is None else len(triplets))
         at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
         model.space = on_whitened(settings.space, model.whitener, X.shape[1]).begin(settings.choice, at)
-
-    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
-        """Fix whitener and scale when the first triplets form; the model has not moved before."""
-        model = self.model
-        if model.scale is None and len(triplets):
-            model.whitener, inside = whitener, whitened(X, whitener)
-            model.scale = self.settings.scaling.scale(inside, triplets)
-            self.begin_space(inside, triplets)
 
     def _stream(self, data: Checked, X: Rows, inside: Rows, codes: Any, given: Array) -> Stream:
         """Triplets, or pairs as triplets, of whitened rows, ready to be learned; the first pairs fix the threshold."""
@@ -263,52 +233,62 @@ class Trainer:
 
     def _epochs(self, X: Rows, stream: Stream, mined: Mined | None, averaging: bool, codes: Any) -> None:
         """n_epochs passes: mined triplets in a new order each time, given ones in their own; X before whitening."""
-        settings, held, anchors = self.settings, None, None
-        if settings.early_stopping and len(np.unique(stream.triplets[:, 0])) > 1:
-            anchors = self._training_anchors(np.unique(stream.triplets[:, 0]))
-            held, mined, stream = _hold_out(stream, mined, anchors)
-        title = f"{settings.who}, {len(stream.triplets):,} triplets"
+        mining, (held, anchors) = self.settings.mining, self._held_out(stream.triplets)
+        if anchors is not None:
+            kept = np.isin(stream.triplets[:, 0], anchors)
+            stream.triplets, stream.weight = (
+                stream.triplets[kept],
+                None if stream.weight is None else stream.weight[kept],
+            )
+        title = f"{self.settings.who}, {len(stream.triplets):,} triplets"
         if mined is not None:
+            mined = replace(mined, triplets=stream.triplets)
             title += f", {mined.n_alone + mined.n_unopposed:,} of {mined.n_anchors:,} anchors have none"
-        with progress(title, settings.n_epochs * len(stream.triplets)) as advance:
-            for epoch in range(settings.n_epochs):
-                if mined is not None:
-                    mined = self._next_triplets(X, stream, mined, codes, anchors, epoch)
-                quiet = None if epoch or mined is None else settings.mining.quiet(mined, codes, anchors)
-                told = lambda n, loss: advance(n, f"loss {loss:.3f}")  # noqa: E731
-                tally = self._pass(stream, averaging, None if epoch else codes, told, quiet)
-                self.loss = tally.loss / max(tally.triplets, 1)
-                self.n_iter = epoch + 1
-                if held is not None and not self._improves(stream, held):
-                    break
+
+        def one(epoch: int, advance: Advance) -> Tally:
+            nonlocal mined
+            if mined is not None:
+                mined = self._next_triplets(X, stream, mined, codes, anchors, epoch)
+            quiet = None if epoch or mined is None else mining.quiet(mined, codes, anchors)
+            told = lambda n, loss: advance(n, f"loss {loss:.3f}")  # noqa: E731
+            return self._pass(stream, averaging, None if epoch else codes, told, quiet)
+
+        self._repeat(one, title, len(stream.triplets), stream, held)
 
     def _block_epochs(self, X: Rows, codes: Array, blocks: list[Array], first: Stream, averaging: bool) -> None:
         """n_epochs passes over blocks of rows that mine among themselves, cut anew each time; X before whitening.
 
         first : the first block as it was mined; with early stopping, some of its anchors are held out.
         """
-        settings, held, kept = self.settings, None, None
-        if settings.early_stopping and len(np.unique(first.triplets[:, 0])) > 1:
-            mined_first = np.unique(first.triplets[:, 0])
-            learned = self._training_anchors(mined_first)
-            held, kept = first.triplets[~np.isin(first.triplets[:, 0], learned)], codes >= 0
-            kept[blocks[0][np.setdiff1d(mined_first, learned)]] = False
-        n = len(codes)
+        settings, n, (held, _), kept = self.settings, len(codes), self._held_out(first.triplets), None
+        if held is not None:
+            kept = codes >= 0
+            kept[blocks[0][held[:, 0]]] = False
         search = f"blocks of {n // len(blocks):,}"
-        with progress(f"{settings.who}, {n:,} rows in {search}", settings.n_epochs * n) as advance:
-            for epoch in range(settings.n_epochs):
-                blocks = settings.mining.blocks(codes, self.model.rng) if epoch else blocks
-                total, counts = Tally(), Counter[str]()
-                for rows in blocks:
-                    anchors = None if kept is None else np.flatnonzero(kept[rows])
-                    tally, mined = self._learn_block(X[rows], codes[rows], rows, anchors, epoch, averaging)
-                    total.add(tally.triplets, tally.loss, tally.updates)
-                    counts.update(mined.summary())
-                    advance(len(rows), f"{total.triplets:,} triplets, loss {total.loss / max(total.triplets, 1):.3f}")
-                if not epoch:
-                    self.mined = {**counts, "search": search}
-                self.loss, self.n_iter = total.loss / max(total.triplets, 1), epoch + 1
-                if held is not None and not self._improves(first, held):
+
+        def one(epoch: int, advance: Advance) -> Tally:
+            total, counts = Tally(), Counter[str]()
+            for rows in settings.mining.blocks(codes, self.model.rng) if epoch else blocks:
+                anchors = None if kept is None else np.flatnonzero(kept[rows])
+                tally, mined = self._learn_block(X[rows], codes[rows], rows, anchors, epoch, averaging)
+                total.add(tally.triplets, tally.loss, tally.updates)
+                counts.update(mined.summary())
+                advance(len(rows), f"{total.triplets:,} triplets, loss {total.loss / max(total.triplets, 1):.3f}")
+            if not epoch:
+                self.mined = {**counts, "search": search}
+            return total
+
+        self._repeat(one, f"{settings.who}, {n:,} rows in {search}", n, first, held)
+
+    def _repeat(
+        self, one: Callable[[int, Advance], Tally], title: str, n: int, stream: Stream, held: Array | None
+    ) -> None:
+        """n_epochs passes of n steps each, fewer if what was held out of a stream is no longer ranked better."""
+        with progress(title, self.settings.n_epochs * n) as advance:
+            for epoch in range(self.settings.n_epochs):
+                tally = one(epoch, advance)
+                self.loss, self.n_iter = tally.loss / max(tally.triplets, 1), epoch + 1
+                if held is not None and not self._improves(stream, held):
                     break
 
     def _learn_block(
@@ -358,10 +338,14 @@ class Trainer:
         factors, _ = metric.item_side(X, np.full(len(X), SHARED, np.int32))
         return np.hstack([X, *factors])
 
-    def _training_anchors(self, anchors: Array) -> Array:
-        """The anchors that are learned from; a random part is kept back for early stopping."""
+    def _held_out(self, triplets: Array) -> tuple[Array | None, Array | None]:
+        """For early stopping, triplets of random anchors that are not learned from, and the other anchors."""
+        anchors: Array = np.unique(triplets[:, 0] if self.settings.early_stopping else triplets[:0, 0])
+        if len(anchors) < 2:
+            return None, None
         n_held = min(int(np.ceil(self.settings.validation_fraction * len(anchors))), len(anchors) - 1)
-        return np.sort(self.model.rng.permutation(anchors)[n_held:])
+        kept = np.sort(self.model.rng.permutation(anchors)[n_held:])
+        return triplets[~np.isin(triplets[:, 0], kept)], kept
 
     def _improves(self, stream: Stream, held: Array) -> bool:
         """Whether the current read-out ranks more of the held-out triplets right than that of the pass before."""
@@ -401,13 +385,3 @@ class Trainer:
         learning_begins()
         model.reservoir.add(X, labeled, model.rng)
         return tally
-
-
-def _hold_out(stream: Stream, mined: Mined | None, kept: Array) -> tuple[Array, Mined | None, Stream]:
-    """Split triplets by their anchors."""
-    train = np.isin(stream.triplets[:, 0], kept)
-    held = stream.triplets[~train]
-    if mined is not None:
-        mined = Mined(stream.triplets[train], mined.n_anchors, mined.n_alone, mined.n_unopposed)
-    weight = None if stream.weight is None else stream.weight[train]
-    return held, mined, Stream(stream.X, stream.triplets[train], stream.codes, stream.factor, weight)

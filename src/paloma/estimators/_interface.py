@@ -61,8 +61,8 @@ def refuse_elsewhere(who: str, learner: Learner, device: Any) -> None:
     own = learner._model.space.device if fitted else learner.device and resolved(check.name_of(learner), learner.device)
     if str(resolved(who, device)) != str(own):
         raise ValueError(
-            f"{who}: device={device!r}, but its metric is on {own or 'the CPU without torch'}, and searches go where the "
-            f"metric is: move it, {check.name_of(learner)}.to({device!r})."
+            f"{who}: device={device!r}, but its metric is on {own or 'the CPU without torch'}, and searches go where "
+            f"the metric is: move it, {check.name_of(learner)}.to({device!r})."
         )
 
 
@@ -101,7 +101,7 @@ def bound_settings_of(learner: Learner) -> Settings:
 
 def changed_since(learner: Learner) -> list[str]:
     """Parameters that were given another value since the learner last learned, and that learning goes by."""
-    return learner._changed()
+    return [name for name in learner._changed() if name not in learner._immaterial]
 
 
 def at_start(learner: Learner, rows: Any) -> Learner:
@@ -128,14 +128,14 @@ def model_of(learner: Learner) -> Model:
 def with_model(learner: Learner, model: Model, loss: float | None = None) -> Learner:
     """A copy of a learner that has learned this; `loss` is that of its last pass."""
     out = copy.copy(learner)
-    out._begun = out._structure()
+    out._learned_with = out.get_params(deep=False)
     out._publish(model, loss)
     return out
 
 
 def to_be_saved(learner: Learner) -> tuple[Settings, Model]:
     """The model, and settings that know its features; refused if parameters were set to what it was not built from."""
-    learner._refuse_restructuring(learner._model, "be saved")
+    learner._refuse_restructuring("be saved")
     return learner._bound(), learner._model
 
 

@@ -28,7 +28,7 @@ from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
 from .._reading import Reader
 from .._threads import jobs
-from .._training.input import checked
+from .._training.input import check_whole, checked
 from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
@@ -157,11 +157,9 @@ class Learner(BaseEstimator):
         with check.unchanged_on_error(self):
             settings = self._settings()
             data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
-            if data.pairs is not None and self.early_stopping:
-                raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
-            trainer = Trainer(self._bound(), vars(self).get("_model"))
+            check_whole(settings, data)
+            trainer = Trainer(self._bound())
             trainer.fit(data)
-            self._begun = self._structure()
             self.__dict__.pop("mined_", None)
             if trainer.mined is not None:
                 self.mined_ = trainer.mined
@@ -192,37 +190,29 @@ class Learner(BaseEstimator):
         """
         with whole_calls(), check.unchanged_on_error(self):
             settings, model = self._settings(), vars(self).get("_model")
-            self._refuse_restructuring(model)
-            space = None if model is None else model.space
-            data = checked(self, settings, space, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
-            if classes is not None:
-                classes = check.check_labels(self, classes, np.size(classes), "classes")
+            self._refuse_restructuring("continue")
+            data = checked(self, settings, model, X, y, triplets, pairs, pair_targets, triplet_weight, groups, classes)
             trainer = Trainer(self._bound(), model)
-            trainer.partial_fit(data, classes)
+            trainer.partial_fit(data)
             self._publish(trainer.model, trainer.loss)
             self._learned_with = self.get_params(deep=False)
         return self
 
-    def _structure(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self._get_param_names() if name in self._structural}
-
-    def _refuse_restructuring(self, model: Model | None, verb: str = "continue") -> None:
-        """Refuse parameters that the model cannot follow; those that it begins with are remembered."""
-        now = self._structure()
-        begun = now if model is None else self._begun
-        for name, value in now.items():
-            if _differ(value, begun[name]):
-                raise ValueError(
-                    f"{check.name_of(self)} cannot {verb} with another {name}: the model was begun with "
-                    f"{_brief(begun[name])}, and now it is {_brief(value)}. Call fit to begin again, or set it back."
-                )
-        self._begun = begun
-
-    def _changed(self) -> list[str]:
-        """Parameters with another value than when the model last learned."""
+    def _changed(self) -> dict[str, Any]:
+        """Parameters with another value than when the model last learned, and what that was."""
         now = self.get_params(deep=False)
         then = vars(self).get("_learned_with", now)
-        return [name for name in now if name not in self._immaterial and _differ(now[name], then[name])]
+        return {name: then[name] for name in now if _differ(now[name], then[name])}
+
+    def _refuse_restructuring(self, verb: str) -> None:
+        """Refuse parameters that the model cannot follow."""
+        for name, then in self._changed().items():
+            if name in self._structural:
+                raise ValueError(
+                    f"{check.name_of(self)} cannot {verb} with another {name}: the model was begun with "
+                    f"{_brief(then)}, and now it is {_brief(getattr(self, name))}. Call fit to begin again, or set it "
+                    "back."
+                )
 
     def _bound(self) -> Settings:
         """Settings that know the features, kept in place of those that do not."""
@@ -285,7 +275,7 @@ class Learner(BaseEstimator):
             self._settings()
             if self.__sklearn_is_fitted__():
                 self._model = self._model.moved(self._bound(), int(self.n_features_in_))
-                self._begun = self._structure()
+                self._learned_with = {**self._learned_with, "device": device}
         return self
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -376,9 +366,9 @@ class Learner(BaseEstimator):
         """Fraction of triplets ranked correctly (positive closer than negative); a tie counts as wrong."""
         reader, points = self._reader(), X is None
         if points:
-            X, triplets = check.check_points(self, triplets)
+            X, triplets = check.check_points(self, triplets, 3)
         rows = reader.rows(X, named=not points)
-        array = check.check_triplets(self, triplets, rows.shape[0])
+        array = check.check_numbers(self, triplets, 3, rows.shape[0])
         if not len(array):
             raise ValueError(f"{check.name_of(self)}.triplet_score needs at least one triplet, got none.")
         codes = reader.candidates(rows, None if y is None else np.ravel(y))
@@ -540,7 +530,7 @@ class Learner(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock", "_learned_with")}
+        return {name: value for name, value in state.items() if name not in ("_parsed", "_lock")}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """As usual, but not while another thread has it learn."""
@@ -548,11 +538,6 @@ class Learner(BaseEstimator):
         with reading(self):
             out.__setstate__(deepcopy(self.__getstate__(), memo))
         return out
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if self.__sklearn_is_fitted__():
-            self._learned_with = self.get_params(deep=False)
 
     def __sklearn_array_api_convert__(self, converter: Any) -> Self:
         return cast(Self, converted(self, converter))
@@ -567,9 +552,10 @@ class Learner(BaseEstimator):
 
 
 def _differ(one: Any, two: Any) -> bool:
-    if isinstance(one, str) != isinstance(two, str):  # NumPy 2.1 cannot tell whether a number equals a string
-        return True
-    return one is not two and not np.array_equal(one, two)
+    if one is two:
+        return False
+    # NumPy 2.1 cannot tell whether a number equals a string.
+    return isinstance(one, str) != isinstance(two, str) or not np.array_equal(one, two)
 
 
 def _brief(value: Any) -> str:

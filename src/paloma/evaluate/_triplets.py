@@ -87,7 +87,7 @@ def cross_validate_triplets(
     if X is None:
         raise ValueError("cross_validate_triplets needs X: the folds split its rows.")
     n = _num_samples(X)
-    rows = check.check_triplets(estimator, triplets, n)
+    rows = check.check_numbers(estimator, triplets, 3, n)
     weight = check.check_weight(estimator, triplet_weight, len(rows))
     labels = None if y is None else check.check_labels(estimator, y, n)
     folds = []

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import _validation as check
+from .._core.locality import SHARED, UNSEEN
 from .._typing import Array
 from ..estimators import bare_learner, reader_of
 
 # More entries than this are not exported: 1.6 GB in float64.
 MOST_ENTRIES = 200_000_000
-# Places of items that belong to no class of the model, as Python and ONNX count from the end.
-UNSEEN, SHARED = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +21,7 @@ class Parts:
 
     stack : (n_parts, d, d), M of each class in the order of `classes`, then U, then the start; or U alone.
     shares : (n_places, n_parts), an item's matrix as a sum of parts: one row per class, then U by itself, then a class
-        never seen; [[1]] if the learner has one metric for all.
+        never seen (at SHARED and UNSEEN, as Python and ONNX count from the end); [[1]] if the learner has one metric.
     """
 
     stack: Array
@@ -40,13 +39,19 @@ class Parts:
                 f"{reader.who} with regions cannot be exported as matrices: an item's metric depends on where it lies. "
                 "Use item_vectors and query_vectors, which any inner-product search takes, or to_sql."
             )
-        n = len(learner.classes_) + 2 if reader.is_local else 1
+        metric = reader.explicit("metric matrices")
+        codes = [*reader.order.tolist(), SHARED, UNSEEN] if metric.locality.is_local else [SHARED]
+        n = len(codes)
         if n * reader.n_features**2 > MOST_ENTRIES:
             raise ValueError(
                 f"{reader.who} would export {n:,} matrices of {reader.n_features:,} x {reader.n_features:,}, more than "
                 f"{MOST_ENTRIES:,} numbers. Use item_vectors and query_vectors, or put a PCA in front of the learner."
             )
-        stack, shares = reader.parts()
+        stack, shares = np.stack([metric.matrix(int(c)) for c in metric.resolve(np.array(codes, np.int32))]), np.eye(n)
+        if n > 1:
+            u = metric.unseen
+            shares[-1, -2:] = u, 1.0 - u
+            stack[-1] = stack[-2] if u == 1.0 else (stack[-1] - u * stack[-2]) / (1.0 - u)
         if dtype is not None:
             check.check_word("dtype", str(np.dtype(dtype)), ("float32", "float64"))
             stack = stack.astype(dtype)

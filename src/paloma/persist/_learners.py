@@ -32,7 +32,7 @@ def write_learner(writer: Writer, learner: Learner, where: str) -> dict[str, Any
 
 def _written(writer: Writer, learner: Learner, where: str) -> dict[str, Any]:
     known = {"class", *ATTRIBUTES, *_OF_MODEL, *_FEATURES, *learner.get_params(deep=False)}
-    refuse_unknown(learner.__getstate__(), known | {"_begun", "_followed", "_home"}, where)
+    refuse_unknown(learner.__getstate__(), known | {"_learned_with", "_followed", "_home"}, where)
     out = {
         "class": type(learner).__name__,
         "parameters": {

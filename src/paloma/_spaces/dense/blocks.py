@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..._compiled.groups import Csr, Out, Pairs, Rows, Theta, Triplets
+from ..._compiled.groups import Out, Pairs, Rows, Theta, Triplets
 from ..._compiled.members import distinct_pairs, members_of_parts
 from ..._compiled.scratch import Scratch
 from ..._compiled.soft import soft_sweep
-from ..._compiled.sparse import sparse_move, sparse_norms, sparse_stream, sparse_sweep, sparse_values
+from ..._compiled.sparse import Csr, sparse_move, sparse_norms, sparse_stream, sparse_sweep, sparse_values
 from ..._compiled.steps import squared_norm, step_size
 from ..._compiled.stream import distance_stream, similarity_stream, working
 from ..._compiled.sweep import correct, sweep

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from ..._compiled.groups import Columns, Gate, Out, Pairs, Rule, Theta, Triplets
-from ..._compiled.joint import joint_stream, joint_sweep, weighted
+from ..._compiled.groups import Out, Pairs, Rule, Theta, Triplets
+from ..._compiled.joint import Columns, Gate, joint_stream, joint_sweep, weighted
 from ..._compiled.members import distinct_pairs
 from ..._compiled.scratch import Scratch
 from ..._compiled.steps import PLAIN

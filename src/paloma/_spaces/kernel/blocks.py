@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from ..._compiled.groups import Budget, Hedging, Out, Pairs, Triplets
-from ..._compiled.index import gather, index_sweep
+from ..._compiled.groups import Out, Pairs, Triplets
+from ..._compiled.index import Budget, Hedging, gather, index_sweep
 from ..._core.choice import Choice
 from ..._core.hedge import Hedge
 from ..._core.loop import Block

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, blas, lapack, qr
 
 from ..._compiled.fading import fading_sweep
-from ..._compiled.groups import Spans, Theta
-from ..._compiled.logdet import logdet_sweep
+from ..._compiled.groups import Theta
+from ..._compiled.logdet import Spans, logdet_sweep
 from ..._compiled.members import distinct_pairs
 from ..._compiled.scratch import Scratch
 from ..._core.choice import Choice
