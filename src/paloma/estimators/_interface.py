@@ -61,8 +61,8 @@ def refuse_elsewhere(who: str, learner: Learner, device: Any) -> None:
     own = learner._model.space.device if fitted else learner.device and resolved(check.name_of(learner), learner.device)
     if str(resolved(who, device)) != str(own):
         raise ValueError(
-            f"{who}: device={device!r}, but its metric is on {own or 'the CPU without torch'}, and searches go where the "
-            f"metric is: move it, {check.name_of(learner)}.to({device!r})."
+            f"{who}: device={device!r}, but its metric is on {own or 'the CPU without torch'}, and searches go where "
+            f"the metric is: move it, {check.name_of(learner)}.to({device!r})."
         )
 
 
