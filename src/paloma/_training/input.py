@@ -68,8 +68,7 @@ def checked(
         weight = check.check_weight(learner, weight, len(given))
     elif weight is not None:
         raise ValueError(f"{who}: triplet_weight requires triplets or pairs; rows have no weights.")
-    if settings.scaling.word is None or X.dtype == np.float64 or given is None:
-        check.check_magnitude(who, X, 1.0)
+    check.check_magnitude(who, X, 1.0)
     if given is None and not settings.space.pairwise:
         check.check_not_tiny(who, X)
     if groups is not None:
