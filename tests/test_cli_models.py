@@ -134,6 +134,8 @@ def test_triplets(files, tmp_path):
     assert_same(paloma.load(model).shared_, paloma.LODML(random_state=0).fit(None, triplets=X[triplets]).shared_)
     figures = json.loads(run("eval", model, tmp_path / "points.jsonl", "--json").stdout)
     assert figures["triplets"] == 500
+    missing = run("fit", train, "-o", model, "--triplets", tmp_path / "none.npy", code=2)
+    assert "none.npy does not exist" in " ".join(missing.stderr.split())
 
 
 def test_info(files, tmp_path):
@@ -175,6 +177,7 @@ def test_convert(files, tmp_path):
     with np.load(tmp_path / "matrices.npz") as arrays:
         np.testing.assert_array_equal(arrays["metrics"][1], paloma.load(model).metric_.metric_matrix("green"))
     assert "from:to" in run("convert", train, tmp_path / "x.csv", "--rows", "a:b", code=1).stderr
+    assert "names none of the 200 rows" in run("convert", train, tmp_path / "x.csv", "--rows", "500:600", code=1).stderr
     assert "unknown output format" in run("convert", train, tmp_path / "x.doc", code=1).stderr
 
 

@@ -61,6 +61,9 @@ def test_npy_with_labels(tmp_path):
     np.save(tmp_path / "y.npy", NUMBERS[:-1])
     with pytest.raises(ValueError, match="29 labels for 30 rows"):
         read_all(source, Wanted(), tmp_path / "y.npy")
+    for name in ("rows.csv", "rows.parquet", "letters", "-"):  # it was not looked at
+        with pytest.raises(ValueError, match=r"the labels of .* are a column: use --label"):
+            read_all(name, Wanted(), tmp_path / "y.npy")
 
 
 def test_data_sets_by_name():
@@ -221,6 +224,8 @@ def test_the_type_of_labels_is_kept_over_batches():
     kind = LabelType("auto", np.array(["1", "a"]))
     assert kind.of(Batch(X[:2], np.array([1, 2])), "t").tolist() == ["1", "2"]
     assert LabelType("float").of(Batch(X[:1], np.array(["1.5"])), "t").tolist() == [1.5]
+    with pytest.raises(ValueError, match="--label-type must be one of auto, int, float, str, got 'date'"):
+        LabelType("date")
 
 
 @pytest.mark.parametrize("step", [1, 7, 10_000])

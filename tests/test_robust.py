@@ -129,6 +129,16 @@ def test_triplets_of_rows_too_small_to_learn_from_are_refused(name, method, fact
     assert not vars(learner).keys() & {"_model", "n_features_in_"}
 
 
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", ["LODML", "OASIS", "L2ODML", "SLMOML", "OMDML", "DiagonalODML"])
+def test_triplets_of_rows_whose_scale_leaves_the_precision_are_refused(name, method):
+    """The scale was infinite, so that all rows became 0, in silence."""
+    learner = getattr(paloma, name)(random_state=0)
+    with pytest.raises(ValueError, match=r"too large.*Scale the data"):
+        getattr(learner, method)((X * 1e20).astype(np.float32), triplets=[[0, 1, 2], [3, 4, 5]])
+    assert not vars(learner).keys() & {"_model", "n_features_in_"}
+
+
 @pytest.mark.parametrize("name", ["LODML", "OASIS", "L2ODML", "SLMOML", "OMDML", "DiagonalODML"])
 def test_rows_of_the_smallest_units_are_learned(name):
     for rows in (X, np.hstack([X, X, X, X])):

@@ -36,7 +36,7 @@ class Step:
     rule: Rule
 
     @classmethod
-    def parse(cls, name: str, params: dict[str, Any] | None) -> "Step":
+    def parse(cls, name: Any, params: Any) -> "Step":
         """Check a rule's word and its constants; every constant must be a positive number."""
         if not isinstance(name, str) or name not in _CODES:
             raise ValueError(f"step must be one of {sorted(_CODES)}, got {name!r}.")

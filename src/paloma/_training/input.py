@@ -77,8 +77,7 @@ def checked(
         targets = check.check_targets(learner, targets, len(given))
     elif targets is not None:
         raise ValueError(f"{who}: pair_targets requires pairs.")
-    if settings.scaling.word is None or X.dtype == np.float64 or given is None:
-        check.check_magnitude(who, X, 1.0)
+    check.check_magnitude(who, X, 1.0)
     if given is None and not settings.space.pairwise:
         check.check_not_tiny(who, X)
     if groups is not None:

@@ -47,10 +47,12 @@ def batches(
 
     None stands for a pause of the stream. `advance` is told the bytes of a text file as they are read.
     """
-    if source == "-":
-        return _standard_input(wanted, size, patience, interrupt or Interrupt())
     path = Path(source)
     suffix, packed = suffix_of(path), path.suffix.lower() == ".gz"
+    if labels is not None and suffix not in (".npz", ".npy", *SVM):
+        raise ValueError(f"--labels goes with .npz, .npy and .svm; the labels of {source} are a column: use --label.")
+    if source == "-":
+        return _standard_input(wanted, size, patience, interrupt or Interrupt())
     if not path.exists() and not suffix:
         return _data_set(source, wanted, size)
     if path.is_dir():

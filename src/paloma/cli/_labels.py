@@ -22,6 +22,8 @@ class LabelType:
     """Type of the labels in text files: that of the classes of the model, or else of the first batch."""
 
     def __init__(self, word: str = "auto", classes: Array | None = None) -> None:
+        if word not in (words := ("auto", "int", "float", "str")):
+            raise ValueError(f"--label-type must be one of {', '.join(words)}, got {word!r}.")
         self.word = word
         if word == "auto" and classes is not None and len(classes):
             self.word = _KINDS[classes.dtype.kind]

@@ -20,6 +20,12 @@ def _in_a_folder(path: Path) -> Path:
     return path
 
 
+def _a_file(path: Path | None) -> Path | None:
+    if path is not None and not path.is_file():
+        raise typer.BadParameter(f"file {path} does not exist.")
+    return path
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -34,7 +40,10 @@ Label = Annotated[str, typer.Option("--label", "-y", help="Name of the label col
 LabelColumn = Annotated[
     str | None, typer.Option("--label", "-y", help="Name of the label column, if it differs from that used in fit.")
 ]
-Labels = Annotated[Path | None, typer.Option(help="File with one label per row: .npy or text.")]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="File with one label per row of an .npz, .npy or .svm: .npy or text.", callback=_a_file),
+]
 LabelKind = Annotated[str, typer.Option("--label-type", help="Type of the labels: auto, int, float or str.")]
 Drop = Annotated[str, typer.Option(help="Columns to ignore, separated by commas.")]
 Missing = Annotated[
@@ -52,7 +61,8 @@ Triplets = Annotated[
     Path | None,
     typer.Option(
         help="File with one triplet per line: the row numbers, counted from 0, of its anchor, positive and negative; "
-        ".npy or .csv."
+        ".npy or .csv.",
+        callback=_a_file,
     ),
 ]
 Prepare = Annotated[str, typer.Option(help="Preprocessing of the rows: auto, none, standard, minmax, maxabs or unit.")]

@@ -41,6 +41,8 @@ def convert(
     if batch.triplets:
         raise ValueError(f"{source} contains triplets, which cannot be converted.")
     y, part = LabelType().of(batch, source), _part(rows)
+    if not batch.X[part].shape[0]:
+        raise ValueError(f"--rows {rows} names none of the {len(batch):,} rows of {source}.")
     write(Batch(batch.X[part], None if y is None else y[part], batch.names), target, label)
     typer.echo(f"{batch.X[part].shape[0]:,} rows, {batch.X.shape[1]} features, saved to {target}", err=True)
 
