@@ -1,6 +1,7 @@
 """``paloma serve``."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -96,6 +97,7 @@ def serve(
         status, body = answer(folder, get, items)
         sys.stdout.buffer.write(body + b"\n")
         raise typer.Exit(0 if status < 400 else 1)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it ends as by Ctrl-C, with a last snapshot
     run(
         folder, items, host=host, port=port, tokens=_tokens(token), hosts=tuple(also or ()), metrics=metrics,
         database=_database(source, search_in, search_table, search_graph),
