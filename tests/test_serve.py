@@ -193,11 +193,13 @@ def test_a_thread_of_its_own_prepares_searches_of_many_items(service, monkeypatc
 
 
 def test_items_come_and_go(service):
-    new = {"id": "mine", "vector": load_digits().data[5].tolist(), "label": "5", "payload": {"color": "red"}}
+    payload = {"color": "red", "sold": True, "price": 1}
+    new = {"id": "mine", "vector": load_digits().data[5].tolist(), "label": "5", "payload": payload}
     status, told = service.admin.ask("POST", "/api/v1/items", {"key": "add-000001", "items": [new]})
     assert status == 201
     assert service.near(after=told["seq"])[0] == "mine"
-    assert service.near(where={"color": "red"}) == ["mine"]
+    assert service.near(where={"color": "red"}) == service.near(where={"sold": True, "price": 1.0}) == ["mine"]
+    assert service.near(where={"sold": 1}) == service.near(where={"price": True}) == []
     assert service.admin.ask("POST", "/api/v1/items", {"key": "add-000002", "items": [new]})[0] == 422
     gone = service.admin.ask("POST", "/api/v1/items/remove", {"key": "rem-000001", "ids": ["mine"]})[1]["seq"]
     assert "mine" not in service.near(after=gone, k=200)
@@ -338,6 +340,10 @@ def test_a_folder_is_served_once_and_other_addresses_need_a_token(tmp_path, some
     with pytest.raises(ServiceError, match="served already"):
         Engine(tmp_path / "s")
     service.close()
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", tmp_path / "file" / "s"):
+        with pytest.raises(ServiceError, match="there is a file of that name"):
+            Engine(folder, some)
     with pytest.raises(ServiceError, match="needs a token"):
         serve(tmp_path / "t", some, host="0.0.0.0")
     with pytest.raises(ValueError, match="at least 16 bytes"):

@@ -9,13 +9,14 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
+from ..exceptions import ServiceError
 from ._report import visible
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 # Raised for invalid input; the message of any other error also names its type.
-_ABOUT_INPUT = (ValueError, TypeError, OSError, ImportError)
+_ABOUT_INPUT = (ValueError, TypeError, OSError, ImportError, ServiceError)
 _shown = {"traceback": False}
 
 

@@ -1,7 +1,9 @@
 """``paloma serve``."""
 
 import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,11 +98,13 @@ def serve(
         status, body = answer(folder, get, items)
         sys.stdout.buffer.write(body + b"\n")
         raise typer.Exit(0 if status < 400 else 1)
-    run(
-        folder, items, host=host, port=port, tokens=_tokens(token), hosts=tuple(also or ()), metrics=metrics,
-        database=_database(source, search_in, search_table, search_graph),
-        ready=lambda address: _ready(address, folder, open_page),
-    )  # fmt: skip
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it ends as by Ctrl-C, with a last snapshot
+    with suppress(KeyboardInterrupt):
+        run(
+            folder, items, host=host, port=port, tokens=_tokens(token), hosts=tuple(also or ()), metrics=metrics,
+            database=_database(source, search_in, search_table, search_graph),
+            ready=lambda address: _ready(address, folder, open_page),
+        )  # fmt: skip
 
 
 def _ready(address: str, folder: Path, open_page: bool) -> None:

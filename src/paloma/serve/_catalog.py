@@ -108,7 +108,7 @@ class Catalog:
         """Whether an item can be found and has these values in its payload; `label` is one of them."""
         told = self._told[self._places[id]]
         values = {"label": told.get("label"), **told.get("payload", {})}
-        return self.has(id) and all(name in values and values[name] == value for name, value in where.items())
+        return self.has(id) and all(name in values and _same(values[name], value) for name, value in where.items())
 
     def item(self, id: str) -> dict[str, Any]:
         """An item as clients see it."""
@@ -155,6 +155,11 @@ class Catalog:
             data = brought(int(rest))
             return data, _pictures.kind_of(data) or "application/octet-stream"
         return _pictures.read(Path(rest))
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of a payload are the same: true is not 1."""
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
 def _text(told: dict[str, Any]) -> str:

@@ -46,7 +46,10 @@ class Engine:
     def __init__(
         self, folder: Path, items: Items | None = None, *, vfs: str | None = None, database: Database | None = None
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise ServiceError(f"{folder} cannot be a folder, because there is a file of that name.") from None
         table = None if database is None else database.opened(owner_in(folder))
         self._lock_file = _locked(folder)
         self._journal = Journal(folder / "journal.sqlite", vfs=vfs)

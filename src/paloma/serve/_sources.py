@@ -150,9 +150,9 @@ def _columns(
         else:
             numbers[name] = found
     if not numbers:
-        what = (
-            "columns of numbers" if vectors is None else f"lists of numbers, all of one length, in column {vectors!r}"
-        )
+        what = "column of numbers, or of lists of numbers,"
+        if vectors is not None:
+            what = f"lists of numbers in {vectors!r}, all of one length,"
         raise ValueError(f"{source} has no {what} to compare items by.")
     joined = np.concatenate(list(numbers.values()), axis=1)
     payload = [_shown({name: values[k] for name, values in others.items()}) for k in range(len(joined))]

@@ -266,7 +266,7 @@ at("user").addEventListener("change", () => trying(async () => {
 }));
 at("new-user").addEventListener("click", () => trying(async () => {
   const name = prompt("Name of the new person")?.trim();
-  if (!name) return;
+  if (!name || name === "everyone") return;
   view.user = name;
   await aside();
   await search();
