@@ -14,7 +14,7 @@ from paloma._core.locality import SHARED, UNSEEN
 from paloma._spaces.projected import Projected, journal
 from paloma._spaces.projected import projection as projected
 from paloma._spaces.projected.replayed import ReplayedMetric
-from paloma._spaces.projected.space import JUDGED
+from paloma._spaces.projected.space import FEWEST_JUDGED
 from paloma._training import guard
 from paloma.estimators import reader_of
 from paloma.preprocessing import UnitRows
@@ -76,9 +76,43 @@ def test_projections_of_similarities_keep_what_rows_have_in_common(kind):
     assert np.abs(np.mean([state.map @ state.map.T for state in states], axis=0) - np.eye(60)).max() < 0.15
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_projections_of_distances_keep_the_strongest_directions(form):
+    """They are exact, the rest is off them, R R^T is the identity on average, and differences err less."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 60)) * 0.8 ** np.arange(60) + (3.0 if form is np.asarray else 0.0)
+    kept = [projected.Projection(60, 20, rows.dtype, True, "gaussian", seed) for seed in range(400)]
+    plain = [state.map for state in kept]
+    for state in kept:
+        state.deflate(form(rows))
+    gaps = rows[:200] - rows[200:]
+    errors = [
+        np.mean([((gaps @ R) @ (gaps @ R).T - gaps @ gaps.T) ** 2 for R in maps])
+        for maps in (plain[:20], [state.map for state in kept[:20]])
+    ]
+    assert errors[1] < errors[0] / 4
+    about_mean = rows - rows.mean(axis=0)
+    best = np.linalg.svd(about_mean, compute_uv=False)[:9]  # the mean may be one direction more
+    for state in kept[:3]:
+        strong, rest = state.map[:, :10], state.map[:, 10:]
+        assert np.allclose(strong.T @ strong, np.eye(10))
+        assert np.abs(strong.T @ rest).max() < 1e-12
+        assert ((about_mean @ strong) ** 2).sum() > 0.98 * (best**2).sum()
+    assert np.abs(np.mean([state.map @ state.map.T for state in kept], axis=0) - np.eye(60)).max() < 0.15
+
+
+def test_projections_of_distances_stay_random_where_all_directions_are_as_strong():
+    rows = np.random.default_rng(0).normal(size=(400, 60)) + 5.0
+    state = projected.Projection(60, 8, rows.dtype, True, "gaussian", 0)
+    before = state.map.copy()
+    state.deflate(rows)
+    np.testing.assert_array_equal(state.map, before)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("rows", [np.zeros((7, 60)), np.full((1, 60), 1e150), np.full((3, 60), 1e-200)])
-def test_few_or_odd_rows_project_as_well(rows):
-    state = projected.Projection(60, 20, rows.dtype, False, "gaussian", 0)
+def test_few_or_odd_rows_project_as_well(rows, symmetric):
+    state = projected.Projection(60, 20, rows.dtype, symmetric, "gaussian", 0)
     state.deflate(rows)
     assert state.map.shape == (60, 20)
     assert np.isfinite(state.map).all()
@@ -267,13 +301,14 @@ def test_the_guard_judges_in_few_directions_where_nothing_is_projected(form, mon
 
     monkeypatch.setattr(guard, "_taught", noted)
     metric = paloma.L2ODML(random_state=0).fit(X, y)
-    assert [half.space.state.d for half in seen] == [JUDGED, JUDGED]
+    assert [half.space.state.d for half in seen] == [FEWEST_JUDGED, FEWEST_JUDGED]
     assert all(half.space.exact for half in seen)
     assert not metric.exact_
     assert inside.whole(metric).space.state.d == 300
     turned, rows = Projected().turned(X, 3), X.toarray() if sp.issparse(X) else X
-    explained = np.linalg.svd(rows, compute_uv=False)[:JUDGED]
+    explained = np.linalg.svd(rows, compute_uv=False)[:FEWEST_JUDGED]
     assert (turned**2).sum() >= 0.9 * (explained**2).sum()
+    assert [Projected().turned(X, n).shape[1] for n in (150, 1000)] == [150, 300]  # of 300, 256 would save little
 
 
 def test_clear_refusals():

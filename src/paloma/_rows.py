@@ -24,9 +24,10 @@ def row_products(left: Array, right: Array) -> Array:
     return np.einsum("rs,rs->r", left, right).astype(np.float64, copy=False)
 
 
-def evenly_spaced(values: Array, most: int) -> Array:
+def evenly_spaced(values: Any, most: int) -> Any:
     """At most so many of the values, or rows, evenly spaced."""
-    return values[np.linspace(0, len(values) - 1, min(len(values), most)).astype(np.intp)]
+    n = values.shape[0]
+    return values[np.linspace(0, n - 1, min(n, most)).astype(np.intp)]
 
 
 def in_blocks(X: sp.csr_matrix, blocks: Array, n_blocks: int) -> sp.csr_matrix:

@@ -18,7 +18,7 @@ from .tiles import Items, mutual_nearest, nearest
 # Directions that candidates are found in, and how many candidates each row has for each neighbor that is wanted.
 DIRECTIONS, CANDIDATES = 256, 5.0
 # Fewer rows, or features, are compared as they are: finding directions would take longer.
-FEWEST_ROWS, FEWEST_FEATURES = 6000, 800
+FEWEST_ROWS, FEWEST_FEATURES = 4000, 800
 # Rows that directions are found from, evenly spaced.
 SAMPLE = 1024
 

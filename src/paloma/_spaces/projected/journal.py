@@ -27,7 +27,7 @@ class Journal:
 
     @property
     def rows(self) -> Rows:
-        """All rows in one array, or None; those entered one after the other are copied once, when asked for."""
+        """All of them in one array, or None; what several passes entered is put together once, when it is asked for."""
         if len(self._parts) > 1:
             self._parts = [stacked(self._parts)]
         return self._parts[0] if self._parts else None

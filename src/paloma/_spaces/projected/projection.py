@@ -17,7 +17,7 @@ from ..._core.locality import Locality
 from ..._core.measure import Measure
 from ..._rows import evenly_spaced, squared_norms
 from ..._search.directions import SAMPLE
-from ..._search.euclid import center_of, minus
+from ..._search.euclid import squared_mean
 from ..._threads import sharing
 from ..._typing import Array
 from ..._validation import read_only
@@ -93,20 +93,19 @@ class Projection:
         """Half of the columns of R become the strongest directions of X, the others stay random; E[R R^T] = I still.
 
         The error of <x, y> under R has the variance |x|^2 |y|^2 / m. In the strongest directions it is 0, and of what
-        rows have beyond them, a share s of their squared length, it is s^2 |x|^2 |y|^2 / (m - strong): for a distance,
-        whose rows count as differences, R stays as it is where that is more.
+        rows have beyond them, a share s of their squared length, it is s^2 |x|^2 |y|^2 / (m - strong). For a distance
+        rows count by their differences, hence about their mean, and R stays as it is where that would be more.
         """
         R = self.map.toarray() if sp.issparse(self.map) else self.map
         rows = evenly_spaced(X, SAMPLE)
-        rows = minus(rows, center_of(rows) if self.symmetric else None)
         m, strong = R.shape[1], min(R.shape[1] // 2, rows.shape[0] // 2)
         basis = R[:, :strong]
         for _ in range(2):
             inside = np.asarray(rows @ basis)
             basis, _ = np.linalg.qr(rows.T @ (inside / max(np.abs(inside).max(initial=0.0), np.finfo(self.dtype).tiny)))
         if self.symmetric:
-            all_of_it, kept = (float(squared_norms(each).sum()) for each in (rows, np.asarray(rows @ basis)))
-            if not m * (all_of_it - kept) ** 2 < (m - strong) * all_of_it**2:
+            total, kept = (_about_mean(each) for each in (rows, np.asarray(rows @ basis)))
+            if not (total > 0.0 and (1.0 - kept / total) ** 2 < 1.0 - strong / m):
                 return
         rest = np.sqrt(m / (m - strong)) * R[:, strong:]
         self.map = np.hstack([basis, rest - basis @ (basis.T @ rest)]).astype(self.dtype)
@@ -250,6 +249,11 @@ class Projection:
         over = journal.over_rows((locality.lam * steps).astype(self.dtype), True)
         shared = np.eye(d, dtype=self.dtype) - points.T @ (over @ points)
         return Replay(read_only(points), journal.pairs, steps, locality.mu, (shared + shared.T) / 2)
+
+
+def _about_mean(rows: Any) -> float:
+    """The squared length of rows about their mean, in sum."""
+    return float(squared_norms(rows).sum()) - rows.shape[0] * squared_mean(rows)
 
 
 def spanning(X: Any, projection: Projection) -> Array | None:

@@ -37,7 +37,7 @@ MAX_POWER_ITER = 100
 # Directions that a metric is recovered in, "auto": at least, per class, at most.
 FEWEST, PER_CLASS, MOST = 128, 2.5, 1024
 # Directions of rows that are enough to judge by, if there are clearly more: at least, per class, at most.
-JUDGED, JUDGED_PER_CLASS, JUDGED_MOST = 128, 1.25, 256
+FEWEST_JUDGED, JUDGED_PER_CLASS, MOST_JUDGED = 128, 1, 256
 # Classes are read out without matrices if these would have so many times as many rows as the journal.
 MANY = 4
 
@@ -91,7 +91,7 @@ class Projected(Representation):
 
     def turned(self, X: Rows, n_classes: int) -> Rows:
         """In few directions nothing is projected, and these few are enough to judge by."""
-        return in_strongest(X, int(np.clip(JUDGED_PER_CLASS * n_classes, JUDGED, JUDGED_MOST)))
+        return in_strongest(X, int(np.clip(JUDGED_PER_CLASS * n_classes, FEWEST_JUDGED, MOST_JUDGED)))
 
     def begin(self, choice: Choice, at: Beginning) -> "ProjectedSpace":
         d, n = at.X.shape[1], at.n_triplets
