@@ -423,7 +423,7 @@ class FeedbackSearch:
         difference = row - self._rows.take(np.array([other]))[0]
         return explained(difference, self._model.metric(user), self._model.metric(user, 0.0), n_directions)
 
-    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 30) -> list[Suggestion]:
+    def suggest(self, n: int = 1, *, k: int = 10, user: str | None = None, n_tried: int = 100) -> list[Suggestion]:
         """Questions whose answers teach most: n queries, each with k results to be marked.
 
         Of `n_tried` items that nobody has asked about those are taken whose answers are likely to name relevant and
