@@ -41,7 +41,7 @@ GUARDED = [ODML, LODML, SLMOML, OASIS, LOSL]
 SUMS = {
     "OMDML": lambda **words: OMDML(groups=[slice(0, 5), slice(5, 13)], random_state=0, **words),
     "OKS": lambda **words: OKS(random_state=0, **words),
-    "OKS, distance": lambda **words: OKS(measure="distance", C=1e-3, random_state=0, **words),
+    "OKS, distance": lambda **words: OKS(measure="distance", random_state=0, **({"C": 1e-3} | words)),
     "OMKS": lambda **words: OMKS(kernels=["linear", "rbf"], normalize=True, random_state=0, **words),
     "DiagonalODML": lambda **words: DiagonalODML(random_state=0, **words),
 }
@@ -188,24 +188,25 @@ def test_no_guard_without_labels_or_enough_of_them():
 @pytest.mark.parametrize("name", SUMS)
 def test_other_read_outs_are_points_of_the_plane_as_well(name, lam):
     model = SUMS[name](lam=lam, guard=False, project="components").fit(X, Y)
-    whole, labels = inside.whole(model), np.where(np.arange(len(Y)) % 4, Y, 7)
+    shared = np.full(60, SHARED, np.int32)
+    own = inside.whole(model).labels.codes(np.where(np.arange(60) % 4, Y[60:120], 7))
 
-    def values(s, t, labels=labels):
-        whole.strength, whole.metric = (s, t), None
-        found = model.pairwise_score(X[:9], X, labels)
-        return found if name in ("OKS", "OMKS") else found**2
+    def values(metric, codes):
+        left, right = (X[:60] - X[60:120],) * 2 if metric.of_differences else (X[:60], X[60:120])
+        return metric.values(left, right, codes)
 
-    start = SUMS[name](lam=lam, C=1e-14, **({"beta": 1.0} if name in ("OMDML", "OMKS") else {})).fit(X, Y)
-    start = start.pairwise_score(X[:9], X) ** (1 if name in ("OKS", "OMKS") else 2)
-    np.testing.assert_allclose(values(0.0, 0.0), start, rtol=1e-6, atol=1e-6)
-    for s, t in ((1.0, 0.0), (0.6, 0.6), (0.7, 0.2)):
-        shared, local = values(1.0, 1.0, None), values(1.0, 1.0)
-        expected = values(0.0, 0.0) + (s - t) * (shared - start) + t * (local - start)
-        np.testing.assert_allclose(values(s, t), expected, rtol=1e-6, atol=1e-6)
-    metric = inside.readout(model).at_start()
-    left, right = (X[:9] - X[9:18],) * 2 if metric.of_differences else (X[:9], X[9:18])
-    found = metric.values(left, right, np.full(9, SHARED, np.int32))
-    np.testing.assert_allclose(found, start[:, 9:18].diagonal(), rtol=1e-6, atol=1e-6)
+    def at(s, t):
+        inside.whole(model).strength, inside.whole(model).metric = (s, t), None
+        return inside.readout(model)
+
+    learned, alone = values(at(1.0, 1.0), own), values(at(1.0, 1.0), shared)
+    equal = {"beta": 1.0} if name in ("OMDML", "OMKS") else {}
+    start = values(inside.readout(SUMS[name](lam=lam, C=1e-14, guard=False, **equal).fit(X, Y)), own)
+    for s, t in ((0.0, 0.0), (1.0, 0.0), (0.6, 0.6), (0.7, 0.2)):
+        expected = (1.0 - s) * start + (s - t) * alone + t * learned
+        np.testing.assert_allclose(values(at(s, t), own), expected, rtol=1e-9, atol=1e-8)
+        np.testing.assert_allclose(values(at(s, t).at_start(), own), start, rtol=1e-9, atol=1e-8)
+    assert np.abs(learned - start).max() > 1e-3
 
 
 @pytest.mark.parametrize("name", SUMS)
@@ -438,6 +439,7 @@ def test_what_is_said_without_labels_is_judged_before_it_is_learned(kind, pairs,
         statements, signs = np.concatenate([said[:, :2], said[:, [0, 2]]]), np.repeat([1, -1], 100)
         more = {"triplets": said}
     before, expected = inside.whole(model).evidence, literal_heard(model, statements, signs)
+    inside.whole(model).judged = 0
     evidence.clear()
     model.partial_fit(X, **more)
     np.testing.assert_allclose(evidence[0], expected, atol=1e-9)
@@ -448,13 +450,11 @@ def test_what_is_said_without_labels_is_judged_before_it_is_learned(kind, pairs,
 
 def test_many_triplets_at_once_are_judged_by_the_second_half_of_them():
     triplets = paloma.triplets.random_triplets(Y, 400, np.random.default_rng(0))
-    whole = ODML(random_state=0).partial_fit(X, triplets=triplets)
-    halves = ODML(random_state=0, guard=True).partial_fit(X, triplets=triplets[:200])
-    inside.whole(halves).judged, inside.whole(halves).evidence = 0, None
-    halves.partial_fit(X, triplets=triplets[200:])
-    np.testing.assert_allclose(whole.shared_, ODML(guard=False).partial_fit(X, triplets=triplets).shared_, atol=1e-9)
-    np.testing.assert_allclose(inside.whole(whole).evidence, inside.whole(halves).evidence, atol=1e-4)
-    assert 0.0 < whole.strength_ < 1.0
+    model = ODML(random_state=0).partial_fit(X, triplets=triplets)
+    plain = ODML(random_state=0, guard=False).partial_fit(X, triplets=triplets)
+    np.testing.assert_allclose(model.shared_, plain.shared_, atol=1e-9)
+    assert inside.whole(model).judged == inside.whole(model).evidence[0, 0] == len(np.unique(triplets[200:, 0]))
+    assert model.strength_ == cautious(inside.whole(model).evidence, GLOBAL)[0] < 1.0
 
 
 def test_labels_judge_anew_what_triplets_without_them_taught():
