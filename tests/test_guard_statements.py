@@ -9,7 +9,7 @@ from sklearn.datasets import load_wine
 import paloma
 from helpers import inside
 from paloma import LODML, LOSL, OASIS, ODML, OMDML, DiagonalODML, MetricKNeighborsClassifier
-from paloma._training.guard import GLOBAL, MIN_ROWS, cautious, gathered
+from paloma._training.guard import GLOBAL, LOCAL, MIN_ROWS, cautious, gathered
 from paloma.preprocessing import UnitRows
 
 X, Y = load_wine(return_X_y=True)
@@ -81,6 +81,46 @@ def test_what_is_said_without_labels_is_judged_before_it_is_learned(kind, pairs,
     whole = inside.whole(model)
     assert model.strength_ == pytest.approx(cautious(gathered(before, expected), GLOBAL)[0], abs=1e-9)
     assert whole.strength[0] == whole.strength[1]  # nothing was said about classes
+
+
+def test_of_several_groups_the_rows_that_each_spoke_of_judge(monkeypatch):
+    evidence, rng = [], np.random.default_rng(0)
+
+    def watched(old, found):
+        evidence.append(found)
+        return gathered(old, found)
+
+    triplets, groups = paloma.triplets.random_triplets(Y, 600, rng), rng.integers(0, 2, 600)
+    model = LODML(random_state=0).partial_fit(X, triplets=triplets[:300], groups=groups[:300])
+    monkeypatch.setattr("paloma._training.guard.gathered", watched)
+    said, groups, whole, tables = triplets[300:], groups[300:], inside.whole(model), {}
+    for name, strength, group in (
+        ("start", (0.0, 0.0), None),
+        ("shared", (1.0, 1.0), None),
+        (0, (1.0, 1.0), 0),
+        (1, (1.0, 1.0), 1),
+    ):
+        plain = copy.deepcopy(model)
+        inside.whole(plain).strength, inside.whole(plain).metric = strength, None
+        tables[name] = plain.pairwise_score(X, X, group=group) ** 2
+    expected = []
+    for s, t in LOCAL:
+        scores = {}
+        for g in (0, 1):
+            own = said[groups == g]
+            voters = np.unique(own)
+            mixed = (1 - s) * tables["start"] + (s - t) * tables["shared"] + t * tables[g]
+            for p in np.unique(own[:, 0]):
+                others = voters[voters != p]
+                near = others[np.argsort(mixed[p, others])[:10]]
+                votes = np.exp(-mixed[p, near] / (0.25 * mixed[p, near[-1]]))
+                alike, unlike = own[own[:, 0] == p, 1], own[own[:, 0] == p, 2]
+                scores[p, g] = (votes[np.isin(near, alike)].sum() - votes[np.isin(near, unlike)].sum()) / votes.sum()
+        expected.append([scores[key] for key in sorted(scores)])
+    whole.judged = 0
+    model.partial_fit(X, triplets=said, groups=groups)
+    np.testing.assert_allclose(evidence[0], expected, atol=1e-9)
+    assert (model.strength_, model.strength_ * model.local_share_) == pytest.approx(cautious(whole.evidence, LOCAL))
 
 
 def test_many_triplets_at_once_are_judged_by_the_second_half_of_them():

@@ -17,7 +17,7 @@ class Checked:
 
     given : what is compared, as triplets: those given, or each pair with its candidate twice.
     near : the first two of each are said to be near: the triplets given, or the similar pairs.
-    pairs, targets : pairs, and their +1 and -1; None without pairs.
+    pairs, targets : pairs, and their +1 and -1; None without pairs. grouped : y says who spoke of a row.
     """
 
     X: Any
@@ -27,6 +27,7 @@ class Checked:
     pairs: Array | None
     targets: Any
     weight: Array | None
+    grouped: bool = False
 
     def statements(self, part: slice) -> tuple[Array, Array]:
         """Some of the triplets or pairs as (row, row) and whether they are said to be alike, +1, or not, -1."""
@@ -87,8 +88,8 @@ def checked(
     if space is not None:
         space.check_rows(who, X)
     if pairs is None or given is None:
-        return Checked(X, y, given, given, None, None, weight)
-    return Checked(X, y, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight)
+        return Checked(X, y, given, given, None, None, weight, groups is not None)
+    return Checked(X, y, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight, groups is not None)
 
 
 def _check_groups(settings: Settings, y: Any, rows_alone: bool) -> None:
