@@ -132,7 +132,7 @@ def tabulate(title: str, first: list[str], checkpoints: tuple[int, ...], unit: s
         gains = np.mean(found, axis=0)
         cells = [f"{gain:+.3f}" for gain in gains] + [""] * (len(checkpoints) - len(gains))
         worst = verdict(-gains.min(), 0.005, at_least=False)
-        body.append([*names, *cells, worst, f"{max(-np.min(found), 0.0):.3f}"])
+        body.append([*names, *cells, worst, f"{max(0.0, -float(np.min(found))):.3f}"])
         console.print(*body[-1])
     table(title, [*first, *(f"{n:,} {unit}" for n in checkpoints), "below by at most", "of one order"], body)
 

@@ -116,11 +116,11 @@ class Guard:
         if model.judged >= THIN * _wanted(model):
             self._follow(settings, model)
 
-    def hear(self, trainer: Trainer, X: Rows, statements: Array, signs: Array) -> None:
+    def hear(self, trainer: Trainer, X: Rows, statements: Array, signs: Array, groups: Array | None) -> None:
         """Let statements about rows without classes judge before they are learned: X votes for what they name."""
         settings, model = trainer.settings, trainer.model
         thin = X.shape[0] < MIN_ROWS and model.strength == (1.0, 1.0)
-        if len(model.labels) or thin or not len(statements):
+        if (groups is None and len(model.labels)) or thin or not len(statements):
             return
         if not model.counts.seen:
             model.strength = 0.0, 0.0
@@ -136,8 +136,10 @@ class Guard:
         rows, (firsts, others) = np.searchsorted(voters, anchors), np.searchsorted(voters, statements[of]).T
         counted = np.zeros((len(rows), len(voters)), np.int8)
         counted[np.searchsorted(rows, firsts), others] = signs[of]
-        inside, points = whitened(X[voters], model.whitener), GLOBAL if model.regions is None else _points(settings)
-        found = heard(*_ends(settings, model), inside, model.places(X[voters], None), rows, counted, points)
+        groups = None if groups is None else groups[voters]
+        inside, places = whitened(X[voters], model.whitener), model.places(X[voters], groups)
+        points = GLOBAL if places is None else _points(settings)
+        found = heard(*_ends(settings, model), inside, places, rows, counted, points, groups)
         model.evidence = gathered(model.evidence, found)
         model.strength, model.metric = cautious(model.evidence, points), None
 
@@ -293,10 +295,16 @@ def judged(
     return np.concatenate(found, axis=1)
 
 
-def heard(start: Any, learned: Any, X: Rows, places: Array | None, rows: Array, counted: Array, points: Array) -> Array:
-    """Share of the votes of all others for what a row is said to be like, less that for what it is not."""
+def heard(
+    start: Any, learned: Any, X: Rows, places: Array | None, rows: Array, counted: Array, points: Array,
+    groups: Array | None = None,
+) -> Array:  # fmt: skip
+    """Share of the votes of all others, of the same group, for what a row is said to be like, less that for what it is
+    not."""
     found, done = [], 0
     for part, tables, own in tables_of(start, learned, X, places, rows):
+        if groups is not None:
+            tables[:, groups[part][:, None] != groups] = np.inf
         found.append(shares(tables, counted[done : done + len(part)], points, learned.symmetric, own))
         done += len(part)
     return np.concatenate(found, axis=1)

@@ -23,7 +23,7 @@ class Checked:
     labels : all classes, those that the model knew first. codes : of the rows, None if they came without labels.
     given : what is compared, as triplets: those given, or each pair with its candidate twice.
     near : the first two of each are said to be near: the triplets given, or the similar pairs.
-    pairs, targets : pairs, and their +1 and -1; None without pairs.
+    pairs, targets : pairs, and their +1 and -1; None without pairs. grouped : codes say who spoke of a row.
     """
 
     X: Any
@@ -34,6 +34,7 @@ class Checked:
     pairs: Array | None
     targets: Any
     weight: Array | None
+    grouped: bool = False
 
     def statements(self, part: slice) -> tuple[Array, Array]:
         """Some of the triplets or pairs as (row, row) and whether they are said to be alike, +1, or not, -1."""
@@ -93,8 +94,9 @@ def checked(
         labels = labels if each is None else labels.extended(each, settings.unlabeled)
     codes = None if y is None else labels.codes(y, settings.unlabeled)
     if pairs is None:
-        return Checked(X, labels, codes, given, given, None, None, weight)
-    return Checked(X, labels, codes, given[:, [0, 1, 1]], given[targets > 0], given, targets, weight)
+        return Checked(X, labels, codes, given, given, None, None, weight, groups is not None)
+    near = given[targets > 0]
+    return Checked(X, labels, codes, given[:, [0, 1, 1]], near, given, targets, weight, groups is not None)
 
 
 def check_whole(settings: Settings, data: Checked) -> None:

@@ -190,8 +190,11 @@ class Guarding(Protocol):
         """Judge on rows that a stream is about to learn."""
         ...
 
-    def hear(self, trainer: Any, X: Rows, statements: Array, signs: Array) -> None:
-        """Judge on what a stream of rows without labels is about to learn: pairs of rows, +1 if alike, -1 if not."""
+    def hear(self, trainer: Any, X: Rows, statements: Array, signs: Array, groups: Array | None) -> None:
+        """Judge on what a stream of rows without labels is about to learn: pairs of rows, +1 if alike, -1 if not.
+
+        groups : who speaks of each row, if several do.
+        """
         ...
 
     def judge_stream(self, trainer: Any, X: Rows, codes: Array, given: bool) -> None:

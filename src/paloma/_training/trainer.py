@@ -109,26 +109,31 @@ class Trainer:
             self.freeze(rows, data.given, whitener)
             stream = self._stream(data, rows, whitened(rows, model.whitener), codes, data.given)
             averaging = self._averages(given=True, passes=1)
-            if codes is None and guard is not None:
-                tally = self._learn_heard(guard, data, rows, stream, averaging)
+            if guard is not None and (codes is None or data.grouped):
+                tally = self._learn_heard(guard, data, rows, codes, stream, averaging)
             else:
                 tally = self._pass(stream, averaging, codes)
         model.know(data.labels)
         if tally.triplets:
             self.loss = tally.loss / tally.triplets
         model.space.close()
-        if guard is not None and codes is not None and guard.due(before, model.counts.seen):
+        labeled = codes is not None and not data.grouped
+        if guard is not None and labeled and guard.due(before, model.counts.seen):
             guard.judge_stream(self, rows, codes, data.given is not None)
 
-    def _learn_heard(self, guard: Guarding, data: Checked, rows: Rows, stream: Stream, averaging: bool) -> Tally:
+    def _learn_heard(
+        self, guard: Guarding, data: Checked, rows: Rows, codes: Array | None, stream: Stream, averaging: bool
+    ) -> Tally:
         """One pass over triplets or pairs without labels, which the guard hears before they are learned: if they are
         more than there were before, the second half when the first is learned."""
         n, tally = len(stream.triplets), Tally()
         middle = n // 2 if n > self.model.counts.seen else n
         for part in (slice(middle), slice(middle, n)):
-            guard.hear(self, rows, *data.statements(part))
-            weight, shift = (None if each is None else each[part] for each in (stream.weight, stream.shift))
-            learned = self.learn(replace(stream, triplets=stream.triplets[part], weight=weight, shift=shift), averaging)
+            guard.hear(self, rows, *data.statements(part), codes)
+            each = (None if values is None else values[part] for values in (stream.weight, stream.shift, stream.about))
+            weight, shift, about = each
+            half = replace(stream, triplets=stream.triplets[part], weight=weight, shift=shift, about=about)
+            learned = self._pass(half, averaging, codes)
             tally.add(learned.triplets, learned.loss, learned.updates)
         return tally
 
