@@ -48,19 +48,20 @@ class Trainer:
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
         settings, d, codes = self.settings, data.X.shape[1], data.codes
-        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
+        mining, scaling, mined, blocks = settings.mining, settings.scaling, None, list[Array]()
         with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
-            rng = settings.generator()
-            blocks = mining.blocks(codes, rng) if first is None else []
-            X, own = (data.X[blocks[0]], codes[blocks[0]]) if blocks else (data.X, codes)
-            if first is None:
+            X, own, rng = data.X, codes, settings.generator()
+            if data.given is not None:
+                first, whitener = data.given, scaling.whitener(X, data.near)
+            else:
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
+                blocks = mining.blocks(codes, rng)
+                if blocks:
+                    X, own = X[blocks[0]], codes[blocks[0]]
                 whitener = scaling.labeled_whitener(X, own)
                 mined = mining.mine(mining.rows(whitened(X, whitener)), own)
                 first, n = mined.triplets, int((own >= 0).sum())
                 self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
-            else:
-                whitener = scaling.whitener(X, data.near)
             n_triplets = len(first) * max(len(blocks), 1)
             self._begin(X, data.labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
