@@ -13,7 +13,7 @@ from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import PAIRS, Beginning, Pass
-from .._core.stream import Counts, Stream, Tally
+from .._core.stream import Stream, Tally
 from .._progress import Advance, narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._reading.whiteners import Whitener
@@ -49,8 +49,8 @@ class Trainer:
         """Learn a new model from all rows, n_epochs times."""
         settings, d, codes = self.settings, data.X.shape[1], data.codes
         mining, scaling, mined, blocks = settings.mining, settings.scaling, None, list[Array]()
-        with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
-            X, own, rng = data.X, codes, settings.generator()
+        X, own, rng = data.X, codes, settings.generator()
+        with jobs(settings.n_jobs), sharing(PAIRS, d, d), narrated(settings.verbose > 0):
             if data.given is not None:
                 first, whitener = data.given, scaling.whitener(X, data.near)
             else:
@@ -120,9 +120,9 @@ class Trainer:
         whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
         """A model at its start; X and triplets are the first of what it will see."""
-        settings, counts, sparse = self.settings, Counts(n_classes=len(labels)), sp.issparse(X)
+        settings = self.settings
         reservoir = Reservoir(settings.reservoir_size, settings.window)
-        self.model = model = Model(labels, rng, reservoir, None, whole, sparse, counts=counts)
+        self.model = model = Model(labels, rng, reservoir, None, whole, sp.issparse(X))
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
