@@ -218,10 +218,8 @@ class Trainer:
         mining, (held, anchors) = self.settings.mining, self._held_out(stream.triplets)
         if anchors is not None:
             kept = np.isin(stream.triplets[:, 0], anchors)
-            stream.triplets, stream.weight = (
-                stream.triplets[kept],
-                None if stream.weight is None else stream.weight[kept],
-            )
+            stream.triplets = stream.triplets[kept]
+            stream.weight = None if stream.weight is None else stream.weight[kept]
         title = f"{self.settings.who}, {len(stream.triplets):,} triplets"
         if mined is not None:
             mined = replace(mined, triplets=stream.triplets)
