@@ -28,8 +28,11 @@ def test_labels_that_are_no_classes_are_told():
         paloma.LODML().fit(rows, np.arange(240))
     with pytest.warns(UserWarning, match=r"229 classes for 240 labeled rows, 228 of which are alone.* bin it first"):
         paloma.LODML().fit(rows, np.maximum(np.arange(240), 11))
-    with pytest.warns(UserWarning, match=r"120 classes for 240 labeled rows, fewer than three each.* bin it first"):
+    with pytest.warns(
+        UserWarning, match=r"120 classes for 240 labeled rows, fewer than three each.* bin it first"
+    ) as told:
         paloma.LODML().fit(rows, np.arange(240) // 2)
+    assert told[0].filename == __file__  # the line that called, which is where y comes from
 
 
 def test_too_many_features_name_the_way_out():

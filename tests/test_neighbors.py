@@ -1,5 +1,7 @@
 """Nearest neighbors under local metrics against the literal search; scores, votes and search vectors."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.frozen import FrozenEstimator
@@ -330,6 +332,16 @@ def test_metric_is_cloned_frozen_or_default():
     frozen = MetricKNeighborsClassifier(FrozenEstimator(ready)).fit(X, Y)
     np.testing.assert_array_equal(frozen.predict(Q), MetricKNeighborsClassifier(ready).fit(X, Y).predict(Q))
     assert isinstance(MetricKNeighborsClassifier().fit(X, Y).metric_, LODML)
+
+
+def test_a_metric_that_was_set_since_it_learned_learns_again_also_after_pickling():
+    for changed in (fitted(LODML).set_params(C=1.0), fitted(LODML).set_params(C=1.0, n_jobs=1)):
+        for metric in (changed, pickle.loads(pickle.dumps(changed))):
+            assert MetricKNeighborsClassifier(metric).fit(X, Y).metric_ is not metric
+            with pytest.raises(ValueError, match="C of the frozen metric was changed"):
+                MetricKNeighborsClassifier(FrozenEstimator(metric)).fit(X, Y)
+    learned = pickle.loads(pickle.dumps(fitted(LODML).set_params(n_jobs=1)))
+    assert MetricKNeighborsClassifier(learned).fit(X, Y).metric_ is learned
 
 
 # --- scores ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from ._core.choice import Choice
 from ._core.locality import Labels
-from ._core.stream import Counts, Tally
+from ._core.stream import Tally
 from ._training.drift import Drift
 from ._training.model import Model
 from ._training.parts import Near
@@ -55,8 +55,7 @@ def begin(settings: Settings, labels: Labels, scale: Any, rows: Rows, triplets: 
     n_triplets : of all shards.
     """
     reservoir = Reservoir(settings.reservoir_size)
-    counts, sparse = Counts(n_classes=len(labels)), sp.issparse(rows)
-    model = Model(labels, settings.generator(), reservoir, scale, False, sparse, counts=counts, from_labels=True)
+    model = Model(labels, settings.generator(), reservoir, scale, False, sp.issparse(rows), from_labels=True)
     Trainer(settings, model).begin_space(rows, triplets, n_triplets)
     model.space.close()
     return model

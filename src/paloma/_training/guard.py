@@ -247,7 +247,6 @@ def _taught(
     choice = replace(settings.choice, C=settings.choice.C * min(growth, MAX_GROWTH))
     half = Model(model.labels, rng, Reservoir(1), model.scale, False, model.sparse, whitener=model.whitener)
     half.from_labels = True
-    half.know(model.labels)
     trainer = Trainer(replace(settings, choice=choice), half)
     mined = settings.mining.mine(settings.mining.rows(X), codes)
     trainer.begin_space(X, mined.triplets)

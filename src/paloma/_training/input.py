@@ -99,15 +99,16 @@ def checked(
     return Checked(X, labels, codes, given[:, [0, 1, 1]], near, given, targets, weight, groups is not None)
 
 
-def check_whole(settings: Settings, data: Checked) -> None:
-    """What `fit` asks of its input beside: a stream may yet bring more.
+def checked_whole(learner: Any, settings: Settings, *given: Any) -> Checked:
+    """The same for `fit`, to which no more will come: labels of which no two are equal are refused.
 
-    Labels of which no two are equal are refused; a warning says if hardly any are, or if they look like measurements.
+    A warning says if hardly any are, or if they look like measurements.
     """
+    data = checked(learner, settings, None, *given)
     if data.pairs is not None and settings.early_stopping:
         raise ValueError(f"{settings.who}: early_stopping holds out triplets and does not support pairs.")
     if data.given is not None:
-        return
+        return data
     who, sizes = settings.who, np.bincount(data.codes[data.codes >= 0])
     if len(sizes) < 2:
         raise ValueError(
@@ -124,6 +125,7 @@ def check_whole(settings: Settings, data: Checked) -> None:
     if 2 * n_alone > n or measured:
         which = f"{n_alone:,} of which are alone and teach nothing" if n_alone else "fewer than three each"
         warnings.warn(f"{who}: y has {len(sizes):,} classes for {n:,} labeled rows, {which}. {advice}", stacklevel=5)
+    return data
 
 
 def _check_groups(settings: Settings, y: Any, rows_alone: bool) -> None:

@@ -53,6 +53,9 @@ class Model:
     metric: Any = field(default=None, repr=False)
     balance: Balance | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        self.know(self.labels)
+
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:
         """Undo what a refused call did before it began to learn: scale, regions, randomness."""

@@ -13,7 +13,7 @@ from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
 from .._core.space import PAIRS, Beginning, Pass
-from .._core.stream import Counts, Stream, Tally
+from .._core.stream import Stream, Tally
 from .._progress import Advance, narrated, progress, say
 from .._reading.whitened import on_whitened, whitened
 from .._reading.whiteners import Whitener
@@ -48,21 +48,22 @@ class Trainer:
     def fit(self, data: Checked) -> None:
         """Learn a new model from all rows, n_epochs times."""
         settings, d, codes = self.settings, data.X.shape[1], data.codes
-        mining, scaling, mined, first = settings.mining, settings.scaling, None, data.given
-        with narrated(settings.verbose > 0), jobs(settings.n_jobs), sharing(PAIRS, d, d):
-            rng = settings.generator()
-            blocks = mining.blocks(codes, rng) if first is None else []
-            X, own = (data.X[blocks[0]], codes[blocks[0]]) if blocks else (data.X, codes)
-            if first is None:
+        mining, scaling, mined, blocks = settings.mining, settings.scaling, None, list[Array]()
+        X, own, rng = data.X, codes, settings.generator()
+        with jobs(settings.n_jobs), sharing(PAIRS, d, d), narrated(settings.verbose > 0):
+            if data.given is not None:
+                first, whitener = data.given, scaling.whitener(X, data.near)
+                inside = whitened(X, whitener)
+            else:
                 say(f"{settings.who}, {len(codes):,} rows: looking for neighbors")
+                blocks = mining.blocks(codes, rng)
+                if blocks:
+                    X, own = X[blocks[0]], codes[blocks[0]]
                 whitener = scaling.labeled_whitener(X, own)
                 inside = whitened(X, whitener)
                 mined = mining.mine(mining.rows(inside), own)
                 first, n = mined.triplets, int((own >= 0).sum())
                 self.mined = {**mined.summary(), "search": settings.space.mined_by(X, n)}
-            else:
-                whitener = scaling.whitener(X, data.near)
-                inside = whitened(X, whitener)
             n_triplets = len(first) * max(len(blocks), 1)
             self._begin(X, inside, data.labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
@@ -144,9 +145,9 @@ class Trainer:
         whitener: Whitener | None, whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
         """A model at its start; X, also whitened (`inside`), and triplets are the first of what it will see."""
-        settings, counts, sparse = self.settings, Counts(n_classes=len(labels)), sp.issparse(X)
+        settings = self.settings
         reservoir = Reservoir(settings.reservoir_size, settings.window)
-        self.model = model = Model(labels, rng, reservoir, None, whole, sparse, counts=counts)
+        self.model = model = Model(labels, rng, reservoir, None, whole, sp.issparse(X))
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
@@ -241,10 +242,8 @@ class Trainer:
         mining, (held, anchors) = self.settings.mining, self._held_out(stream.triplets)
         if anchors is not None:
             kept = np.isin(stream.triplets[:, 0], anchors)
-            stream.triplets, stream.weight = (
-                stream.triplets[kept],
-                None if stream.weight is None else stream.weight[kept],
-            )
+            stream.triplets = stream.triplets[kept]
+            stream.weight = None if stream.weight is None else stream.weight[kept]
         title = f"{self.settings.who}, {len(stream.triplets):,} triplets"
         if mined is not None:
             mined = replace(mined, triplets=stream.triplets)

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn import get_config
 
 from .. import _validation as check
-from .._device import alike, array_of, is_foreign, is_tensor, like, sample_of
+from .._arrays import alike, array_of, is_foreign, is_tensor, like, sample_of
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

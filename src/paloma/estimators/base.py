@@ -28,7 +28,7 @@ from .._core.interrupt import learning_begins, whole_calls
 from .._core.locality import FREE
 from .._reading import Reader
 from .._threads import jobs
-from .._training.input import check_whole, checked
+from .._training.input import checked, checked_whole
 from .._training.model import Model
 from .._training.settings import Settings
 from .._training.trainer import Trainer
@@ -156,8 +156,7 @@ class Learner(BaseEstimator):
         """
         with check.unchanged_on_error(self):
             settings = self._settings()
-            data = checked(self, settings, None, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
-            check_whole(settings, data)
+            data = checked_whole(self, settings, X, y, triplets, pairs, pair_targets, triplet_weight, groups)
             trainer = Trainer(self._bound())
             trainer.fit(data)
             self.__dict__.pop("mined_", None)

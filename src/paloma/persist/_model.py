@@ -148,7 +148,7 @@ def _built(settings: Settings, state: dict[str, Any], d: int, dtype: Any) -> Mod
     if scale is not None and len(scale) == 1:
         scale = float(scale[0])
     labels = Labels(labels) if len(labels) else Labels()
-    counts = Counts(n_classes=len(labels), **state["counts"])
+    counts = Counts(**state["counts"])
     whitener = whitener_of(*(state[name] for name in NAMES))
     space = on_whitened(settings.space, whitener, d)
     return Model(
