@@ -40,7 +40,7 @@ class Pairs:
         """With these pairs of n points as well, their steps 0 as yet; and the place of each of them."""
         parts = ((self.codes, codes), (self.anchors, anchors), (self.candidates, candidates))
         every = [np.concatenate([a.astype(np.int64), b]) for a, b in parts]
-        _, first, inverse = np.unique(_keys(*every, n), return_index=True, return_inverse=True)
+        _, first, inverse = np.unique(_keys(every[0], every[1], every[2], n), return_index=True, return_inverse=True)
         steps, means = np.zeros((2, len(self.steps), len(first)))
         steps[:, inverse[: len(self)]], means[:, inverse[: len(self)]] = self.steps, self.means
         out = Pairs(every[0][first].astype(np.int32), every[1][first], every[2][first], steps, means)
