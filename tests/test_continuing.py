@@ -107,8 +107,10 @@ def test_a_balance_belongs_to_one_metric():
     model.partial_fit(X, Y + 2)
     with pytest.raises(ValueError, match="item_vectors"):
         model.query_vectors(X, for_graph=True)
+    rows = sp.csr_matrix(X)
+    sparse = fitted("L2ODML", rows)
     with pytest.raises(TypeError, match="dense rows"):
-        fitted("L2ODML").item_vectors(sp.csr_matrix(X), Y, for_graph=True)
+        sparse.item_vectors(rows, Y, for_graph=True)
 
 
 @pytest.mark.parametrize("name", ["LODML", "LOSL", "L2OSL"])
