@@ -227,8 +227,9 @@ def test_wrong_options_of_fit(arguments, message, files):
 @pytest.mark.parametrize(("place", "message"), [("nowhere/model.paloma", "does not exist"), (".", "is a folder")])
 def test_where_to_write_is_checked_before_anything_is_learned(place, message, files, monkeypatch):
     monkeypatch.setattr(paloma.LODML, "fit", lambda *_, **__: pytest.fail("learned first"))
-    found = run("fit", files[0], "-o", files[0].parent / place, code=2)
-    assert message in " ".join(found.output.replace("│", " ").split())
+    for arguments in (("fit", files[0]), ("predict", files[2], files[1])):
+        found = run(*arguments, "-o", files[0].parent / place, code=2)
+        assert message in " ".join(found.output.replace("│", " ").split())
 
 
 def test_a_damaged_model(files):

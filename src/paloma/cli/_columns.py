@@ -37,9 +37,9 @@ class Wanted:
         """What was left out so far, in words; "" if nothing was."""
         parts = []
         if self.n_missing:
-            parts.append(f"{self.n_missing:,} rows with missing values dropped")
+            parts.append(f"{self.n_missing:,} row{'s' * (self.n_missing > 1)} with missing values dropped")
         if self.n_skipped:
-            parts.append(f"{self.n_skipped:,} invalid rows skipped")
+            parts.append(f"{self.n_skipped:,} invalid row{'s' * (self.n_skipped > 1)} skipped")
         return ", ".join(parts)
 
 

@@ -9,13 +9,13 @@ import typer
 LABEL = "label"
 
 
-def output_file(text: str) -> Any:
+def output_file(text: str, **settings: Any) -> Any:
     """The option --output: a file in an existing folder, which is checked before any work is done."""
-    return typer.Option("--output", "-o", help=text, callback=_in_a_folder)
+    return typer.Option("--output", "-o", help=text, callback=_in_a_folder, **settings)
 
 
-def _in_a_folder(path: Path) -> Path:
-    if path.is_dir() or not path.parent.is_dir():
+def _in_a_folder(path: Path | None) -> Path | None:
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
         raise typer.BadParameter(f"{path} is a folder." if path.is_dir() else f"folder {path.parent} does not exist.")
     return path
 

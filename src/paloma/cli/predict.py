@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from ._options import Data, Items, Json, Model, Neighbors
+from ._options import Data, Items, Json, Model, Neighbors, output_file
 
 
 def predict(
@@ -14,7 +12,7 @@ def predict(
     data: Data,
     items: Items = None,
     neighbors: Neighbors = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.", show_default="stdout")] = None,
+    output: Annotated[Path | None, output_file("File to write.", show_default="stdout")] = None,
     as_json: Json = False,
 ) -> None:
     """Classify rows by their nearest neighbors.
