@@ -19,7 +19,7 @@ from .trainer import Trainer
 
 # A statement is to hold with this share of the margin; how often the step for it is doubled and bisected; its bound.
 OBEYED, MAX_TRIALS, BISECTIONS, MAX_C = 0.05, 24, 5, 1e6
-# Random triplets that fix the scale of a model that has none yet.
+# Random triplets that fix the scale of a model that has none yet; so many are expected of a model that begins again.
 N_TYPICAL = 4000
 
 
@@ -29,11 +29,11 @@ def obeying(settings: Settings, model: Model, rows: Rows, labels: list[Any], typ
     One step, the smallest that makes the read-out agree with a margin, OBEYED times that of the hinge: the step for
     this margin itself or, since the p.s.d. and guarded read-out may say less than the raw iterates, for a larger one,
     found by doubling and bisection. Averaged iterates become the current ones, which a single step would hardly move.
-    If no step is enough, or the guard keeps the read-out at its start, ValueError.
+    If the guard keeps the read-out at its start, learning begins there again. If no step is enough, ValueError.
 
     model : is changed; pass a copy.
     labels : classes of the second and the third row, None without one.
-    typical : rows that fix the scale of a model that has none yet.
+    typical : rows that fix the scale of a model that has none yet, and begin one again.
     """
     codes = np.full(3, FREE, np.int32)
     for k, label in enumerate(labels, 1):
@@ -47,14 +47,14 @@ def obeying(settings: Settings, model: Model, rows: Rows, labels: list[Any], typ
     lead = _lead(settings, model, rows, places)
     if lead >= 0.5 * target:
         return None
+    triplet = np.array([[0, 1, 2]])
     if model.strength[0] == 0.0:
-        raise ValueError(
-            f"{settings.who}: the guard found nothing in what was learned to follow (strength_ is 0), so no statement "
-            "can move the metric. Use guard=False, or begin with a learner that has not learned. Nothing was changed."
-        )
+        known = whitened(stacked([rows, typical]), model.whitener)
+        Trainer(settings, model).begin_space(known, triplet, N_TYPICAL)
+        model.strength, model.evidence = (1.0, 1.0), None
     model.space.adopt(model.blend(settings))
     model.counts.n_means, model.metric = 0, None
-    stream = Stream(whitened(rows, model.whitener), np.array([[0, 1, 2]]), places, model.space.factor)
+    stream = Stream(whitened(rows, model.whitener), triplet, places, model.space.factor)
     low, high, best = -np.inf, target, None
     for n in range(MAX_TRIALS):
         trial = _moved(settings, model, stream, high)
