@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.feedback import X, precision, rows, same, session
-from paloma.feedback import FeedbackSearch, _model
+from paloma.feedback import FeedbackSearch, _guard, _model
 from paloma.feedback._guard import STRENGTHS, Judged
 from paloma.feedback._model import Model
 
@@ -53,6 +53,19 @@ def test_whom_to_believe_is_settled_by_recent_statements(monkeypatch):
     again = FeedbackSearch(X)
     again.tell_all(search.log)
     same(search, again)
+
+
+@pytest.mark.parametrize("known", [20, 1000])
+def test_who_was_believed_for_long_is_not_suspected_anymore(monkeypatch, known):
+    """What a speaker is shown by then is chosen by metrics that he taught; who is not believed taught nothing."""
+    monkeypatch.setattr(_guard, "KNOWN", known)
+    search = session(40, user="anna")
+    session(120, user="anna", invert=True, search=search, seed=1)
+    assert search.quality().distrusted == (() if known < 40 else ("anna",))
+    search = session(40, user="eve", invert=True)
+    assert search.quality().distrusted == ("eve",)
+    session(120, user="eve", search=search, seed=1)
+    assert search.quality().distrusted == ()
 
 
 def test_who_calls_far_items_relevant_is_not_believed():

@@ -313,8 +313,9 @@ class Model:
 
     def _heard(self, page: Page, judged: Judged, distrusted: frozenset[str]) -> tuple[Judged, frozenset[str]]:
         """What is known after one more page, but for its scores, and who is not believed."""
-        none = np.full((len(page.ranked), len(STRENGTHS)), np.nan)
-        judged = judged.extended(none, _names(page.ranked), _marks(page.marked, self.rows), _names(page.marked))
+        none, known = np.full((len(page.ranked), len(STRENGTHS)), np.nan), judged.known(distrusted)
+        marked = [lesson for lesson in page.marked if _name(lesson) not in known]
+        judged = judged.extended(none, _names(page.ranked), _marks(marked, self.rows), _names(marked))
         return judged, judged.distrusted(distrusted)
 
     def _learn(self, page: Page, anew: bool, judged: Judged, distrusted: frozenset[str]) -> None:

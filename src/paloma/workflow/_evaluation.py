@@ -56,7 +56,7 @@ def evaluate(
     >>> X, y = load_wine(return_X_y=True)
     >>> model = train(LODML(random_state=0), X[::2], y[::2], n_neighbors=3)
     >>> {name: round(value, 2) for name, value in evaluate(model, X[1::2], y[1::2]).items()}
-    {'rows': 89, 'neighbors': 3, 'accuracy': 0.97, 'euclid': 0.94}
+    {'rows': 89, 'neighbors': 3, 'accuracy': 0.96, 'euclid': 0.94}
     """
     learner, (front, last) = learner_of(model), split(model)
     if triplets is not None:
