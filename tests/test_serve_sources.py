@@ -339,7 +339,7 @@ def test_a_server_that_is_stopped_closes_its_journal(tmp_path, end):
         try:
             assert "http://127.0.0.1:" in server.stderr.readline()  # an address that a browser can open
             server.send_signal(end)
-            assert server.wait(60) == 0
+            assert server.wait(60) == 0, server.stderr.read()
         finally:
             server.kill()
     assert sorted(path.name for path in (tmp_path / "s").iterdir()) == ["journal.sqlite", "lock", "snapshots"]

@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import ipaddress
+import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -61,13 +64,27 @@ def serve(
                            proxy_headers=False, http=protocol, ws="none", limit_concurrency=512)
         )  # fmt: skip
         name = _EVERYWHERE.get(host, f"[{host}]" if ":" in host else host)
-        ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
-        with single():
+        with _ending(server), single():
+            ready(f"http://{name}:{listening.getsockname()[1]}/login?token={keys.login()}")
             asyncio.run(server.serve(sockets=[listening]))
     finally:
         gc.unfreeze()
         sys.setswitchinterval(turn)
         engine.close()
+
+
+@contextmanager
+def _ending(server: Any) -> Iterator[None]:
+    """A signal asks the server to end, as it does while it runs, and is no exception in the midst of starting it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, server.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def is_new(folder: str | Path) -> bool:
