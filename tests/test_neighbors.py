@@ -228,6 +228,15 @@ def test_a_tie_goes_to_the_nearest_among_the_tied(votes, winner):
     assert majority(np.array([votes]))[0] == winner
 
 
+def test_rows_vote_each_for_itself():
+    rng = np.random.default_rng(0)
+    codes, weights = rng.integers(0, 7, (60, 50)), rng.integers(1, 4, (60, 50)) / 4
+    votes = (codes[:, :, None] == np.arange(7)).transpose(0, 2, 1) @ weights[:, :, None]
+    first = [[np.argmax(row == c) if c in row else 99 for c in range(7)] for row in codes]
+    wanted = np.lexsort((first, -votes[:, :, 0]), axis=1)[:, 0]
+    np.testing.assert_array_equal(majority(codes, weights), wanted)
+
+
 def test_tie_rule_of_predict_and_proba():
     line = np.array([[0.0], [1.0], [2.0], [10.0], [11.0]])
     y = np.array([7, 3, 5, 5, 3])

@@ -12,6 +12,8 @@ RULES = ("soft", "uniform", "distance")
 # Numbers of neighbors that are compared, from LEAST_SOFT on if the vote is soft.
 COUNTS = (3, 5, 7, 10, 14, 20, 28, 40, 56)
 LEAST_SOFT = 10
+# Pairs of neighbors that are compared at a time, so that caches hold them.
+COMPARED = 1 << 16
 # Standard errors by which a number must be better than the least one.
 CLEARLY = 1.0
 
@@ -83,9 +85,14 @@ def _of_two(codes: Array, weights: Array, truth: Array) -> tuple[Array, Array]:
 
 def majority(codes: Array, weights: Array | None = None) -> Array:
     """The code with the most votes in each row of neighbors, nearest first; a tie goes to the nearest of the tied."""
-    alike = codes[:, :, None] == codes[:, None, :]
-    votes = alike.sum(axis=2) if weights is None else (alike * weights[:, None, :]).sum(axis=2)
-    return codes[np.arange(len(codes)), votes.argmax(axis=1)]
+    (n, k), winners = codes.shape, np.empty(len(codes), np.intp)
+    size = max(1, COMPARED // k**2)
+    for a in range(0, n, size):
+        part = codes[a : a + size]
+        alike = part[:, :, None] == part[:, None, :]
+        votes = alike.sum(axis=2) if weights is None else (alike * weights[a : a + size, None, :]).sum(axis=2)
+        winners[a : a + size] = votes.argmax(axis=1)
+    return codes[np.arange(n), winners]
 
 
 def vote_shares(codes: Array, classes: Array, weights: Array | None = None) -> Array:
