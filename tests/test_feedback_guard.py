@@ -1,5 +1,7 @@
 """The guard of feedback: whom it believes, and how far it follows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from helpers.feedback import X, precision, rows, same, session
 from paloma.feedback import FeedbackSearch, _guard, _model
 from paloma.feedback._guard import STRENGTHS, Judged
 from paloma.feedback._model import Model
+from paloma.feedback._trust import turned
 
 
 def test_the_guard_stops_a_vandal():
@@ -59,6 +62,7 @@ def test_whom_to_believe_is_settled_by_recent_statements(monkeypatch):
 def test_who_was_believed_for_long_is_not_suspected_anymore(monkeypatch, known):
     """What a speaker is shown by then is chosen by metrics that he taught; who is not believed taught nothing."""
     monkeypatch.setattr(_guard, "KNOWN", known)
+    monkeypatch.setattr(_model, "turned", lambda *_: False)
     search = session(40, user="anna")
     session(120, user="anna", invert=True, search=search, seed=1)
     assert search.quality().distrusted == (() if known < 40 else ("anna",))
@@ -66,6 +70,53 @@ def test_who_was_believed_for_long_is_not_suspected_anymore(monkeypatch, known):
     assert search.quality().distrusted == ("eve",)
     session(120, user="eve", search=search, seed=1)
     assert search.quality().distrusted == ()
+
+
+def test_who_turns_is_not_believed_until_he_turns_back():
+    """Even who was believed for long: his lists contradict the ones before."""
+    search, plain = session(130), precision(FeedbackSearch(X))
+    assert precision(search) > plain + 0.02
+    session(70, invert=True, search=search, seed=1)
+    assert search.quality().distrusted == ("",)
+    assert precision(search) == pytest.approx(plain)
+    session(130, search=search, seed=2)
+    assert search.quality().distrusted == ()
+    assert precision(search) > plain
+    again = FeedbackSearch(X)
+    again.tell_all(search.log)
+    same(search, again)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_who_errs_or_marks_little_does_not_turn(seed):
+    search = session(200, user="anna", wrong=0.2, seed=seed)
+    assert search.quality().distrusted == ()
+
+
+def test_turned_is_the_covariance_of_what_was_said_before_and_after():
+    """The literal sums of theory 25, of lists of one speaker."""
+    rng = np.random.default_rng(0)
+    search = session(60, wrong=0.2)
+    lessons = [lesson for lesson in search._model._lessons(0, 60) if lesson.asked]
+    X_, n = search._model.rows.unit_rows(np.arange(len(X))).astype(float), 20
+    flipped = [replace(lesson, near=lesson.far, far=lesson.near) for lesson in lessons[-n:]]
+    for own in (lessons, lessons[:-n] + flipped):
+        marks = [[(*pair, float(k == 0)) for k, side in enumerate((one.near, one.far)) for pair in side] for one in own]
+        before, last = marks[:-n], marks[-n:]
+        squares = [((X_[int(q)] - X_[int(x)]) ** 2).sum() for one in last for q, x, _ in one]
+        reach, mean = 0.3 * np.mean(squares), np.mean([r for one in before for _, _, r in one])
+        said, relevant, owner = [], [], []
+        for k, one in enumerate(last):
+            apart = [((X_[int(one[0][0])] - X_[int(other[0][0])]) ** 2).sum() for other in before]
+            for _, x, r in one:
+                near = [(apart[j], X_[int(y)], s) for j in np.argsort(apart)[:16] for _, y, s in before[j]]
+                w = [np.exp(-(gap + ((X_[int(x)] - y) ** 2).sum()) / reach) for gap, y, _ in near]
+                said.append(np.dot(w, [s - mean for *_, s in near]) / (np.sum(w) + 0.3))
+                relevant.append(r)
+                owner.append(k)
+        each = np.bincount(owner, (np.array(said) - np.mean(said)) * (np.array(relevant) - np.mean(relevant)))
+        wanted = each.sum() < -np.sqrt((1 + 1 / n) * (each**2).sum())
+        assert turned(own, n, search._model.rows) == wanted == (own is not lessons)
 
 
 def test_who_calls_far_items_relevant_is_not_believed():

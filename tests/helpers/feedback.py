@@ -18,14 +18,15 @@ def rows(seed=0):
 X, Y = rows()
 
 
-def session(n, *, seed=0, invert=False, user=None, search=None, items=X, y=Y, **options):
-    """n statements of a user who marks the first ten results by his classes."""
+def session(n, *, seed=0, invert=False, wrong=0.0, user=None, search=None, items=X, y=Y, **options):
+    """n statements of a user who marks the first ten results by his classes, this share of them wrong."""
     search = FeedbackSearch(items, **options) if search is None else search
     rng = np.random.default_rng(seed)
     for time in range(n):
         query = int(rng.integers(N))
         near = search.search(query, 10, user=user)[1]
-        yes = [item for item in near if (y[item] == y[query]) != invert]
+        slips = rng.random(len(near)) < wrong if wrong else np.zeros(len(near), bool)
+        yes = [item for item, slip in zip(near, slips, strict=True) if (y[item] == y[query]) != invert ^ slip]
         search.mark(query, yes, [item for item in near if item not in yes], user=user, time=time)
     return search
 

@@ -5,7 +5,7 @@ growing strength, from 0, no feedback, over 1/2, the start from statistics, to 1
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ CAUTION = 1.0
 # are believed decide on strength.
 LEAST, WINDOW = 3, 400
 DOUBT = 0.25
-# Queries with marks after which a speaker who is believed is not suspected anymore.
+# Queries with marks after which a speaker who is believed is suspected only if he contradicts what he said before.
 KNOWN = 100
 # What a covariance may be by rounding alone, in units of the distances that it is made of.
 ROUNDING = 1e-10
@@ -116,7 +116,7 @@ class Judged:
         return Judged(names, self.scores.extended(scores, codes), marks)
 
     def distrusted(self, before: frozenset[str] = frozenset()) -> frozenset[str]:
-        """Speakers who call what is far relevant; those who did `before` until they no longer do.
+        """Speakers who call what is far relevant; those disbelieved `before` until LEAST queries show that they do not.
 
         By the covariance of distance and relevance over all that a speaker has marked, within queries and between them,
         in standard errors of its sum over queries, one more of which may be as large as the others (theory 25).
@@ -129,9 +129,15 @@ class Judged:
             total = np.einsum("ui,ui->u", terms, self.marks[:, 0])
             squares = np.einsum("ui,uij,uj->u", terms, self.marks, terms)
             error = np.sqrt(np.maximum(squares, 0.0) * (1.0 + 1.0 / queries))
-        suspects = np.flatnonzero((queries >= LEAST) & (total > ROUNDING * distance))
-        return frozenset(self.names[code] for code in suspects
-                         if self.names[code] in before or total[code] > CAUTION * error[code])  # fmt: skip
+        earlier = np.array([name in before for name in self.names], bool)
+        wrong, clearly = total > ROUNDING * distance, total > CAUTION * error
+        found = np.where(queries < LEAST, earlier, wrong & (earlier | clearly))
+        return frozenset(self.names[code] for code in np.flatnonzero(found))
+
+    def without_marks(self, users: frozenset[str]) -> "Judged":
+        """The same, as if these speakers had marked nothing yet."""
+        kept = np.array([name not in users for name in self.names], bool)
+        return replace(self, marks=self.marks * kept[:, None, None])
 
     def known(self, distrusted: frozenset[str]) -> frozenset[str]:
         """Speakers who are believed for good: what they are shown by now is chosen by metrics that they taught."""

@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from .._typing import Array
+from ._guard import CAUTION
 from ._rows import Rows
 from ._statement import Lesson
 
@@ -87,24 +88,42 @@ def _right(lists: Lists, n: int, rows: Rows) -> list[Array]:
     """How likely the marks of the last n lists are right."""
     start = lists.starts[-1 - n]
     pairs, relevant = lists.pairs[start:], lists.relevant[start:]
-    gaps = rows.unit_differences(pairs).astype(np.float64)
-    squares = (gaps * gaps).sum(axis=1)
+    squares = _apart(pairs, rows)
     remote = np.log(np.maximum(squares / rows.remoteness(pairs[:, 0]) ** 2, LEAST))
-    said = _said_near(lists, n, rows, REACH * max(float(squares.mean()), LEAST))
+    said = _said_near(lists, n, len(lists.starts) - 1, rows, squares)
     chance, wrong = _fitted(np.stack([remote, said], axis=1), relevant)
     as_said = np.where(relevant, chance, 1.0 - chance) * (1.0 - wrong)
     otherwise = np.where(relevant, 1.0 - chance, chance) * wrong
     return np.split(as_said / (as_said + otherwise), lists.starts[-n:-1] - start)
 
 
-def _said_near(lists: Lists, n: int, rows: Rows, reach: float) -> Array:
-    """Whether other marks near by are relevant more often than most, for each mark of the last n lists."""
+def turned(lessons: Sequence[Lesson], n: int, rows: Rows) -> bool:
+    """Whether the last n lists of a speaker call irrelevant what is like the relevant ones of the lists before."""
+    lists = Lists.of(lessons)
+    start, sizes = lists.starts[-1 - n], np.diff(lists.starts[-1 - n :])
+    relevant = lists.relevant[start:]
+    said = _said_near(lists, n, len(lessons) - n, rows, _apart(lists.pairs[start:], rows))
+    terms = (said - said.mean()) * (relevant - relevant.mean())
+    each = np.bincount(np.repeat(np.arange(n), sizes), terms, n)
+    return bool(each.sum() < -CAUTION * np.sqrt((1.0 + 1.0 / n) * (each * each).sum()))
+
+
+def _apart(pairs: Array, rows: Rows) -> Array:
+    """Squared distances of pairs."""
+    gaps = rows.unit_differences(pairs).astype(np.float64)
+    return np.asarray((gaps * gaps).sum(axis=1))
+
+
+def _said_near(lists: Lists, n: int, among: int, rows: Rows, squares: Array) -> Array:
+    """Whether other marks near by, of the first lists, so many, are relevant more often than most, for each mark of the
+    last n lists; squares : the squared distances of these from their queries."""
+    reach = REACH * max(float(squares.mean()), LEAST)
     numbers, places = np.unique(lists.pairs, return_inverse=True)
     points, places = rows.unit_rows(numbers), places.reshape(-1, 2)
     queries, items, starts = places[lists.starts[:-1], 0], places[:, 1], lists.starts
-    said = (lists.relevant - lists.relevant.mean()).astype(np.float32)
-    between, out = _squares(points[queries[-n:]], points[queries]), list[Array]()
-    nearest = np.argpartition(between, min(NEAREST, len(queries)) - 1, axis=1)[:, :NEAREST]
+    said = (lists.relevant - lists.relevant[: starts[among]].mean()).astype(np.float32)
+    between, out = _squares(points[queries[-n:]], points[queries[:among]]), list[Array]()
+    nearest = np.argpartition(between, min(NEAREST, among) - 1, axis=1)[:, :NEAREST]
     for k, (near, apart) in enumerate(zip(nearest, between, strict=True), len(queries) - n):
         others = np.concatenate([np.arange(starts[each], starts[each + 1]) for each in near])
         sizes, own = starts[near + 1] - starts[near], np.arange(starts[k], starts[k + 1])
