@@ -95,7 +95,6 @@ def test_who_errs_or_marks_little_does_not_turn(seed):
 
 def test_turned_is_the_covariance_of_what_was_said_before_and_after():
     """The literal sums of theory 25, of lists of one speaker."""
-    rng = np.random.default_rng(0)
     search = session(60, wrong=0.2)
     lessons = [lesson for lesson in search._model._lessons(0, 60) if lesson.asked]
     X_, n = search._model.rows.unit_rows(np.arange(len(X))).astype(float), 20

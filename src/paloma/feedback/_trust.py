@@ -90,7 +90,7 @@ def _right(lists: Lists, n: int, rows: Rows) -> list[Array]:
     pairs, relevant = lists.pairs[start:], lists.relevant[start:]
     squares = _apart(pairs, rows)
     remote = np.log(np.maximum(squares / rows.remoteness(pairs[:, 0]) ** 2, LEAST))
-    said = _said_near(lists, n, len(lists.starts) - 1, rows, squares)
+    said = _said_near(lists, n, rows, REACH * max(float(squares.mean()), LEAST))
     chance, wrong = _fitted(np.stack([remote, said], axis=1), relevant)
     as_said = np.where(relevant, chance, 1.0 - chance) * (1.0 - wrong)
     otherwise = np.where(relevant, 1.0 - chance, chance) * wrong
@@ -101,8 +101,8 @@ def turned(lessons: Sequence[Lesson], n: int, rows: Rows) -> bool:
     """Whether the last n lists of a speaker call irrelevant what is like the relevant ones of the lists before."""
     lists = Lists.of(lessons)
     start, sizes = lists.starts[-1 - n], np.diff(lists.starts[-1 - n :])
-    relevant = lists.relevant[start:]
-    said = _said_near(lists, n, len(lessons) - n, rows, _apart(lists.pairs[start:], rows))
+    relevant, squares = lists.relevant[start:], _apart(lists.pairs[start:], rows)
+    said = _said_near(lists, n, rows, REACH * max(float(squares.mean()), LEAST), len(lessons) - n)
     terms = (said - said.mean()) * (relevant - relevant.mean())
     each = np.bincount(np.repeat(np.arange(n), sizes), terms, n)
     return bool(each.sum() < -CAUTION * np.sqrt((1.0 + 1.0 / n) * (each * each).sum()))
@@ -114,10 +114,10 @@ def _apart(pairs: Array, rows: Rows) -> Array:
     return np.asarray((gaps * gaps).sum(axis=1))
 
 
-def _said_near(lists: Lists, n: int, among: int, rows: Rows, squares: Array) -> Array:
-    """Whether other marks near by, of the first lists, so many, are relevant more often than most, for each mark of the
-    last n lists; squares : the squared distances of these from their queries."""
-    reach = REACH * max(float(squares.mean()), LEAST)
+def _said_near(lists: Lists, n: int, rows: Rows, reach: float, among: int | None = None) -> Array:
+    """Whether other marks near by, of the first lists, so many, or all, are relevant more often than most, for each mark
+    of the last n lists."""
+    among = len(lists.starts) - 1 if among is None else among
     numbers, places = np.unique(lists.pairs, return_inverse=True)
     points, places = rows.unit_rows(numbers), places.reshape(-1, 2)
     queries, items, starts = places[lists.starts[:-1], 0], places[:, 1], lists.starts
