@@ -132,7 +132,7 @@ def test_items_that_are_near_query_and_item_are_counted(monkeypatch, most):
     monkeypatch.setattr(_rows, "MAX_SOUGHT", most)
     rows, among = Rows(X, list(range(N_ITEMS))), np.linspace(0, N_ITEMS - 1, min(N_ITEMS, most)).astype(int)
     query = X[:3].mean(axis=0)
-    like = [int(np.flatnonzero(Y == Y[k])[-1]) for k in range(20)]
+    like = [int(np.flatnonzero(Y[k] == Y)[-1]) for k in range(20)]
     pairs = np.array([(5, 300), (rows.number(tuple(query)), 0), *enumerate(like)])
 
     def near(number):
