@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.feedback import same
-from paloma.feedback import FeedbackSearch, Statement, _model, _trust
+from paloma.feedback import FeedbackSearch, Statement, _model, _rows, _trust
 from paloma.feedback._rows import Rows
 from paloma.feedback._statement import lesson_of
 from paloma.feedback._trust import Lists, contradicted, trusted, weighed
@@ -101,10 +101,11 @@ def test_less_is_lost_to_wrong_marks(monkeypatch):
     assert np.mean(with_trust) > np.mean(without) + 0.003
 
 
-def test_the_share_of_wrong_marks_is_found():
+@pytest.mark.parametrize("n_signs", [2, 3])
+def test_the_share_of_wrong_marks_is_found(n_signs):
     rng = np.random.default_rng(0)
-    signs = rng.normal(size=(4000, 2))
-    chance = 1.0 / (1.0 + np.exp(2.0 * signs[:, 0] - 3.0 * signs[:, 1]))
+    signs = rng.normal(size=(4000, n_signs))
+    chance = 1.0 / (1.0 + np.exp(2.0 * signs[:, 0] - 3.0 * signs[:, 1] - signs[:, 2:].sum(axis=1)))
     for rate in (0.0, 0.2):
         relevant = (rng.random(4000) < chance) ^ (rng.random(4000) < rate)
         found, wrong = _trust._fitted(signs, relevant)
@@ -123,6 +124,42 @@ def test_what_was_said_near_by_is_a_weighted_mean():
         weight[k] = 0.0
         expected.append(weight @ (lists.relevant - mean) / (weight.sum() + _trust.IGNORANCE))
     np.testing.assert_allclose(_trust._said_near(lists, 4, rows, 7.0), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("most", [8192, 100])
+def test_items_that_are_near_query_and_item_are_counted(monkeypatch, most):
+    """One pair after the other, for queries that are items and one that is none."""
+    monkeypatch.setattr(_rows, "MAX_SOUGHT", most)
+    rows, among = Rows(X, list(range(N_ITEMS))), np.linspace(0, N_ITEMS - 1, min(N_ITEMS, most)).astype(int)
+    query = X[:3].mean(axis=0)
+    like = [int(np.flatnonzero(Y[k] == Y)[-1]) for k in range(20)]
+    pairs = np.array([(5, 300), (rows.number(tuple(query)), 0), *enumerate(like)])
+
+    def near(number):
+        row = query if number < 0 else X[number]
+        return set(among[np.argsort(((X[among] - row) ** 2).sum(axis=1))[: _trust.NEIGHBORS]])
+
+    for number, found in zip([7, -1], rows.nearest(np.array([7, -1]), _trust.NEIGHBORS), strict=True):
+        assert set(found) == near(number)
+    counts = [len(near(q) & near(i)) for q, i in pairs]
+    assert len(set(counts)) > 1
+    np.testing.assert_allclose(np.expm1(_trust._shared(pairs, rows)), counts, atol=1e-12)
+
+
+def test_common_neighbors_tell_wrong_marks(monkeypatch):
+    """Among marks called relevant, the weights of right and wrong ones lie farther apart."""
+    before = [lessons_of(erring(150, 0.2, seed=seed)) for seed in range(3)]
+
+    def told_apart(lessons):
+        after = trusted(lessons, len(lessons), Rows(X, list(range(N_ITEMS))))
+        pairs, old, new = (np.concatenate([getattr(each, name) for each in some]) for name, some in
+                           (("near", lessons), ("near_weight", lessons), ("near_weight", after)))  # fmt: skip
+        right, share = Y[pairs[:, 0]] == Y[pairs[:, 1]], new / old
+        return (share[right, None] > share[~right]).mean()
+
+    now = np.mean([told_apart(lessons) for lessons in before])
+    monkeypatch.setattr(_trust, "_shared", lambda pairs, rows: np.zeros(len(pairs)))
+    assert now > np.mean([told_apart(lessons) for lessons in before]) + 0.005
 
 
 def test_who_errs_is_undone_to_the_bit():

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from .._compiled.pairs import differences
+from .._rows import evenly_spaced
 from .._typing import Array
 from .._validation import read_only
 from ._start import scatter_of
@@ -16,6 +17,8 @@ CHUNK = 512
 # The largest difference, in units of the spread: products of four of them must be numbers of float32. Those of queries
 # that are no items end there.
 FAR = 1e6
+# Items that the nearest ones are sought among, evenly spaced.
+MAX_SOUGHT = 8192
 
 
 class Rows:
@@ -101,6 +104,18 @@ class Rows:
 
     def _centered(self, numbers: Array) -> Array:
         return ((self.take(numbers) - self.center) / np.sqrt(self.spread)).clip(-FAR, FAR)
+
+    def nearest(self, numbers: Array, k: int) -> Array:
+        """Numbers of the k items nearest to each of these rows, in no order; an item is near itself."""
+        items = evenly_spaced(np.arange(len(self.X)), MAX_SOUGHT)
+        points = self.unit_rows(items)
+        norms, k = (points * points).sum(axis=1), min(k, len(items))
+        found = np.empty((len(numbers), k), np.intp)
+        for start in range(0, len(numbers), CHUNK):
+            part = slice(start, start + CHUNK)
+            values = norms - 2.0 * (self.unit_rows(numbers[part]) @ points.T)
+            found[part] = items[np.argpartition(values, k - 1, axis=1)[:, :k]]
+        return found
 
     def scatter(self, pairs: Array, weight: Array) -> Array:
         """Sum of the outer products of such differences in float64, each times its weight; a few at a time."""

@@ -19,6 +19,8 @@ from ._statement import Lesson
 # How often somebody errs is told by so many of the last lessons at least; marks are judged by the lists of so many of
 # the nearest queries, their own included, among so many of the last.
 LAST, NEAREST, AMONG = 128, 16, 512
+# Query and item are alike if many of so many of their nearest items are the same.
+NEIGHBORS = 16
 # At this squared distance, in units of the mean one of query and item, marks count 1 / e; and what ignorance counts.
 REACH, IGNORANCE = 0.3, 0.3
 # The least squared distance, relative to that of all items; the largest share of errors; a penalty on slopes.
@@ -91,7 +93,7 @@ def _right(lists: Lists, n: int, rows: Rows) -> list[Array]:
     squares = _apart(pairs, rows)
     remote = np.log(np.maximum(squares / rows.remoteness(pairs[:, 0]) ** 2, LEAST))
     said = _said_near(lists, n, rows, REACH * max(float(squares.mean()), LEAST))
-    chance, wrong = _fitted(np.stack([remote, said], axis=1), relevant)
+    chance, wrong = _fitted(np.stack([remote, said, _shared(pairs, rows)], axis=1), relevant)
     as_said = np.where(relevant, chance, 1.0 - chance) * (1.0 - wrong)
     otherwise = np.where(relevant, 1.0 - chance, chance) * wrong
     return np.split(as_said / (as_said + otherwise), lists.starts[-n:-1] - start)
@@ -114,9 +116,19 @@ def _apart(pairs: Array, rows: Rows) -> Array:
     return np.asarray((gaps * gaps).sum(axis=1))
 
 
+def _shared(pairs: Array, rows: Rows) -> Array:
+    """log(1 + m), with m the number of items that are near both rows of a pair."""
+    numbers, places = np.unique(pairs, return_inverse=True)
+    near = rows.nearest(numbers, NEIGHBORS)
+    both = np.sort(near[places.reshape(-1, 2)].reshape(len(pairs), -1), axis=1)
+    return np.log1p((both[:, 1:] == both[:, :-1]).sum(axis=1))
+
+
 def _said_near(lists: Lists, n: int, rows: Rows, reach: float, among: int | None = None) -> Array:
-    """Whether other marks near by, of the first lists, so many, or all, are relevant more often than most, for each mark
-    of the last n lists."""
+    """Whether other marks near by are relevant more often than most, for each mark of the last n lists.
+
+    among : how many lists, the first ones, are asked; None: all.
+    """
     among = len(lists.starts) - 1 if among is None else among
     numbers, places = np.unique(lists.pairs, return_inverse=True)
     points, places = rows.unit_rows(numbers), places.reshape(-1, 2)
@@ -148,17 +160,19 @@ def _fitted(signs: Array, relevant: Array) -> tuple[Array, float]:
     Z = (signs - signs.mean(axis=0)) / np.maximum(signs.std(axis=0), LEAST)
 
     def chances(at: Array) -> Array:
-        return 1.0 / (1.0 + np.exp(-np.clip(at[0] + Z @ at[1:3], -30.0, 30.0)))
+        return 1.0 / (1.0 + np.exp(-np.clip(at[0] + Z @ at[1:-1], -30.0, 30.0)))
 
     def loss(at: Array) -> tuple[float, Array]:
-        chance, wrong = chances(at), at[3]
+        chance, wrong = chances(at), at[-1]
         told = wrong + (1.0 - 2.0 * wrong) * chance
         likely = np.maximum(np.where(relevant, told, 1.0 - told), LEAST)
         slope = np.where(relevant, -1.0, 1.0) / likely
         inner = slope * (1.0 - 2.0 * wrong) * chance * (1.0 - chance)
-        gradient = [inner.sum(), *(inner @ Z + RIDGE * at[1:3]), slope @ (1.0 - 2.0 * chance)]
-        return 0.5 * RIDGE * float(at[1:3] @ at[1:3]) - float(np.log(likely).sum()), np.array(gradient)
+        gradient = [inner.sum(), *(inner @ Z + RIDGE * at[1:-1]), slope @ (1.0 - 2.0 * chance)]
+        return 0.5 * RIDGE * float(at[1:-1] @ at[1:-1]) - float(np.log(likely).sum()), np.array(gradient)
 
-    bounds = [(None, None), (None, 0.0), (0.0, None), (0.0, MOST)]
-    best = minimize(loss, np.array([0.0, -1.0, 1.0, 0.5 * MOST]), jac=True, method="L-BFGS-B", bounds=bounds).x
-    return chances(best), float(best[3])
+    rising = Z.shape[1] - 1
+    bounds = [(None, None), (None, 0.0), *rising * [(0.0, None)], (0.0, MOST)]
+    start = np.array([0.0, -1.0, *rising * [1.0], 0.5 * MOST])
+    best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return chances(best), float(best[-1])
