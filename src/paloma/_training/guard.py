@@ -318,23 +318,34 @@ def tables_of(
     places : what decides the metric of a row, its class unless there are regions; None: all rows are read by the shared
     part. A class that the metric has not met is read by it as well.
     """
-    voters = X[:n]
-    shared = np.full(voters.shape[0], SHARED, np.int32)
-    kinds = shared if places is None else learned.resolve(places[:n])
-    if kinds.ndim == 1:
-        kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
+    voters, Q, items = X[:n], X[rows], None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
-        items = [start.items(voters, shared), learned.items(voters, shared)]
-        items.append(learned.items(voters, kinds) if learned.locality.is_local else items[-1])
+        both = [_common_values(metric, Q, voters) for metric in (start, learned)]
+        if places is not None and learned.locality.is_local:
+            kinds = learned.resolve(places[:n])
+            if kinds.ndim == 1:
+                kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
+            items = learned.items(voters, kinds)
     for a in range(0, len(rows), QUERY_TILE):
-        part = rows[a : a + QUERY_TILE]
-        tables, own = np.stack([each.rough_values(X[part]) for each in items]), None
+        tile = slice(a, a + QUERY_TILE)
+        part, own = rows[tile], None
+        common = [values[tile] for values in both]
+        tables = np.stack([*common, common[1] if items is None else items.rough_values(Q[tile])])
         if n is None:
             tables[:, np.arange(len(part)), part] = np.inf
         if not learned.symmetric:
-            own = np.stack([each.own_values(X[part], SHARED) for each in items[:2]])
+            shared = np.full(len(part), SHARED, np.int32)
+            own = np.stack([-metric.values(Q[tile], Q[tile], shared) for metric in (start, learned)])
         yield part, tables, own
+
+
+def _common_values(metric: Any, Q: Rows, X: Rows) -> Array:
+    """Values of rows Q with rows X under the shared part; of a distance, whichever are fewer are mapped."""
+    swapped = metric.symmetric and Q.shape[0] < X.shape[0]
+    items, rows = (Q, X) if swapped else (X, Q)
+    values: Array = metric.items(items, np.full(items.shape[0], SHARED, np.int32)).rough_values(rows)
+    return values.T if swapped else values
 
 
 def scores(
