@@ -146,9 +146,9 @@ class Guard:
     def judge_stream(self, trainer: Trainer, X: Rows, codes: Array, given: bool) -> None:
         """Let rows that were learned judge, unless enough were judged before; those of given triplets always do."""
         settings, model = trainer.settings, trainer.model
-        if given and settings.space.light:
+        if given:
             self._judge_given(settings, model, X, codes)
-        elif not given and model.judged < THIN * _wanted(model) and model.reservoir.rows is not None:
+        elif model.judged < THIN * _wanted(model) and model.reservoir.rows is not None:
             self._judge_kept(settings, model)
 
     def _judge_kept(self, settings: Settings, model: Model) -> None:
