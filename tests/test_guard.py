@@ -112,20 +112,50 @@ def test_moments_of_scores_are_those_of_all_rows_until_older_ones_fade():
     np.testing.assert_array_equal(gathered(whole, np.zeros((len(LOCAL), 1))), np.pad([[1.0]], (0, len(LOCAL))))
 
 
+def lasting(points, sure, growth):
+    """Of each point the lesser of its gain and that of the point GROWTH * growth times as far, found on its ray."""
+    at, out = {(round(s, 6), round(t, 6)): gain for (s, t), gain in zip(points, sure, strict=True)}, []
+    for s, t in points:
+        share, aim = (t / s if s else 0.0), min(1.5 * growth * s, 1.0)
+        below, above = np.floor(4 * aim) / 4, np.ceil(4 * aim) / 4
+        first, second = (at[round(step, 6), round(step * share, 6)] for step in (below, above))
+        out.append(min(at[round(s, 6), round(t, 6)], first + 4 * (aim - below) * (second - first)))
+    return np.array(out)
+
+
+@pytest.mark.parametrize("growth", [1.0, 1.2, 2.0])
 @pytest.mark.parametrize("points", [GLOBAL, LOCAL])
-def test_a_stream_is_followed_where_a_gain_over_the_start_is_certain(points):
+def test_a_stream_is_followed_where_a_gain_over_the_start_is_certain(points, growth):
     rng = np.random.default_rng(0)
     for gain in (-0.3, 0.0, 0.05, 0.3):
         found = np.round(rng.normal(size=120) + rng.normal(size=(len(points), 120)) + gain * points[:, :1], 6)
         gains = found - found[0]
         sure = gains.mean(axis=1) - CAUTION * (1 + FEW / 120) * gains.std(axis=1) / np.sqrt(120)
+        sure = lasting(points, sure, growth)
         best = sure.argmax()
         level = sure[best] - sure <= 0.5 * (found[best] - found).std(axis=1) / np.sqrt(120)
         expected = points[level].mean(axis=0) * 120 / 170
-        assert cautious(gathered(None, found), points) == pytest.approx(tuple(expected), abs=1e-9)
+        assert cautious(gathered(None, found), points, growth=growth) == pytest.approx(tuple(expected), abs=1e-9)
     assert cautious(gathered(None, rng.normal(size=(len(points), 120)) - 9.0 * points[:, :1]), points) == (0.0, 0.0)
     assert cautious(None, points) == (0.0, 0.0)
     assert cautious(np.eye(3), points) == (0.0, 0.0)  # of another locality
+
+
+def test_fewer_rows_than_ten_are_no_evidence():
+    """The standard error of one row is 0, and that of two is chance."""
+    found = np.arange(20.0) + np.linspace(0.0, 9.0, len(GLOBAL))[:, None]
+    assert [cautious(gathered(None, found[:, :n]), GLOBAL)[0] > 0.0 for n in (1, 2, 9, 10, 20)] == [False] * 3 + [True] * 2
+
+
+def test_what_would_be_a_loss_half_as_far_again_is_not_followed():
+    rng = np.random.default_rng(0)
+    found = rng.normal(size=200) + 0.01 * rng.normal(size=(len(GLOBAL), 200))
+    for gains, least, most in (((0.0, 0.3, 0.4, 0.5, 0.6), 0.75, 0.8), ((0.0, 0.3, -0.4, -0.8, -1.0), 0.0, 0.0)):
+        evidence = gathered(None, found + np.array(gains)[:, None])
+        assert least <= cautious(evidence, GLOBAL)[0] <= most
+    near = gathered(None, found + np.array([0.0, 0.3, 0.2, -0.8, -1.0])[:, None])
+    assert cautious(near, GLOBAL)[0] == pytest.approx(0.25 * 200 / 250)
+    assert cautious(near, GLOBAL, growth=2.0)[0] == 0.0
 
 
 def test_streams_are_judged_at_every_half_more():
@@ -346,7 +376,8 @@ def test_rows_are_judged_before_they_are_learned(kind):
     model.partial_fit(rows, truth)
     assert inside.whole(model).judged == len(rows)
     np.testing.assert_allclose(inside.whole(model).evidence, gathered(before, found), atol=1e-4)
-    after = cautious(inside.whole(model).evidence, LOCAL)
+    growth = 1.0 + len(rows) / len(X[::2])  # of all rows so far, of which 20 of a class are kept
+    after = cautious(inside.whole(model).evidence, LOCAL, growth=growth)
     assert (model.strength_, model.strength_ * model.local_share_) == pytest.approx(after)
 
 

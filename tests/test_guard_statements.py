@@ -8,7 +8,7 @@ from sklearn.datasets import load_wine
 
 import paloma
 from helpers import inside
-from paloma import LODML, LOSL, OASIS, ODML, OMDML, DiagonalODML, MetricKNeighborsClassifier
+from paloma import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, DiagonalODML, MetricKNeighborsClassifier
 from paloma._training.guard import GLOBAL, LOCAL, MIN_ROWS, cautious, gathered
 from paloma.preprocessing import UnitRows
 
@@ -168,3 +168,24 @@ def test_triplets_without_labels_do_not_pull_below_the_start(kind):
             gains.append(scores[0] - scores[1])
     assert min(gains) > -0.01
     assert kind in (OASIS, LOSL) or max(gains) > 0.02
+
+
+@pytest.mark.parametrize("kind", [LOSL, L2OSL, L2ODML, OKS])
+def test_triplets_with_labels_do_not_pull_below_the_start(kind):
+    """Followed in full, L2OSL falls by .3 and more among these triplets."""
+    letters, labels = paloma.datasets.load_letters(return_X_y=True)
+    order, gains = np.random.default_rng(4).permutation(len(letters))[:2000], []
+    rows = UnitRows().fit_transform(letters) if kind in (LOSL, L2OSL) else letters - letters.mean(axis=0)
+    X, Q, y, answers = rows[order[:800]], rows[order[800:]], labels[order[:800]], labels[order[800:]]
+    triplets = np.random.default_rng(0).permutation(paloma.triplets.targets_impostors(X, y, random_state=0))[:3000]
+    model = kind(random_state=0)
+    for chunk in np.split(triplets, [100, 300, 1000]):
+        model.partial_fit(X, y, triplets=chunk)
+        start = copy.deepcopy(model)
+        inside.whole(start).strength, inside.whole(start).metric = (0.0, 0.0), None
+        voting = (MetricKNeighborsClassifier(each, n_neighbors=10).fit(X, y) for each in (model, start))
+        now, first = (classifier.score(Q, answers) for classifier in voting)
+        gains.append(now - first)
+        assert model.strength_ < 1.0
+    assert min(gains) > -0.01
+    assert kind in (LOSL, L2OSL) or max(gains) > 0.0

@@ -4,6 +4,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.linalg import eigh
 
 import paloma
@@ -183,6 +184,30 @@ def test_small_matrices_are_built_all_at_once_as_one_by_one(cone, strength, blen
         np.testing.assert_allclose(constants[k], rows[k] @ wanted @ rows[k], atol=1e-12)
         alone = DenseMetric(state, locality, cone, blend, 0.7, strength)
         np.testing.assert_array_equal(alone.matrix(code), metric.matrix(code))
+
+
+@pytest.mark.parametrize("distance", [True, False])
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_start_reads_as_its_matrix_does(plain, distance):
+    """The product with a multiple of the identity is not formed."""
+    rng = np.random.default_rng(9)
+    rows, others, codes = rng.normal(size=(5, D)), rng.normal(size=(5, D)), np.array([0, 1, SHARED, 7, 0], np.int32)
+    start = np.eye(D) if plain else symmetric(rng, D, 3.0)
+    state = Matrices(start.copy(), distance)
+    state.shared += symmetric(rng, D, 1.0)
+    learned = DenseMetric(state, Locality.per_class(0.4), "", 1.0, 0.7)
+    metric, M = learned.at_start(), 0.49 * start
+    np.testing.assert_allclose(metric.matrix(SHARED), M, rtol=1e-12)
+    np.testing.assert_allclose(metric.start_forms(rows), ((rows @ M) * rows).sum(axis=1), rtol=1e-10)
+    (mapped,), constants = metric.item_side(rows, codes)
+    np.testing.assert_allclose(mapped, rows @ M.T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(constants, ((rows @ M) * rows).sum(axis=1), rtol=1e-10)
+    right = rows if distance else others
+    np.testing.assert_allclose(metric.values(rows, right, codes), ((rows @ M) * right).sum(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(metric.images(sp.csr_matrix(rows), codes)[0][0], mapped, rtol=1e-10, atol=1e-12)
+    forms = metric.query_forms(rows, np.array([SHARED], np.int32))
+    np.testing.assert_allclose(forms[:, 0], ((rows @ M) * rows).sum(axis=1), rtol=1e-10)
+    assert not np.allclose(learned.item_side(rows, codes)[0][0], mapped)
 
 
 def test_the_shared_part_is_projected_once(monkeypatch):

@@ -255,7 +255,7 @@ class Representation(ABC):
     linear : steps add pair features to matrices in the space of X; then pairs are triplets, and regions are possible.
     decays : what it holds can decay, so that learning may forget.
     guarded : whether `fit` judges by default how far to follow what was learned (theory 22).
-    light : a read-out costs little beside learning, so that streams are judged as they grow.
+    light : a read-out costs little beside learning, so that rows of a stream are judged as they arrive.
     whitening : the form of the scale that suits it for distances: "full", "low-rank" or "scalar" (theory 21).
     pairwise : rows are kernel values with the training rows, not features.
     cannot : what it cannot do, each with the sentence that refuses it; see `refuse`.

@@ -59,11 +59,12 @@ TRIPLETS_PER_ROW = 30
 SOLVED, MAPPED, PROJECTED = 700.0, 1750.0, 40.0
 # If less than this share of them was judged, because rows came many at once or the read-out is costly, halves of the
 # rows that are kept judge each other, whenever the stream has seen GROWTH times as many triplets, and MIN_ROWS rows:
-# fewer hardly teach each other.
+# fewer hardly teach each other. A metric that is judged goes on moving, so a point must still be a gain GROWTH times as
+# far from the start.
 THIN, MIN_ROWS = 0.2, 50
 GROWTH = 1.5
 # Standard errors by which a gain over the start must be certain, (1 + FEW / n) times as many after n rows of evidence:
-# few tell the error badly as well. And n rows count n / (n + PRIOR).
+# few tell the error badly as well, and fewer than FEW are no evidence. And n rows count n / (n + PRIOR).
 CAUTION, FEW = 1.5, 10.0
 PRIOR = 50.0
 # Decimals of a score that are kept: how a projection was solved, from scratch or from the last one, leaves no trace.
@@ -114,7 +115,7 @@ class Guard:
             found = judged(*_ends(settings, model), inside, own, places, new, points, n)
             model.evidence = gathered(model.evidence, found)
         if model.judged >= THIN * _wanted(model):
-            self._follow(settings, model)
+            self._follow(settings, model, 1.0 + len(known) / int(model.reservoir.seen.sum()))
 
     def hear(self, trainer: Trainer, X: Rows, statements: Array, signs: Array, groups: Array | None) -> None:
         """Let statements about rows without classes judge before they are learned: X votes for what they name."""
@@ -146,9 +147,9 @@ class Guard:
     def judge_stream(self, trainer: Trainer, X: Rows, codes: Array, given: bool) -> None:
         """Let rows that were learned judge, unless enough were judged before; those of given triplets always do."""
         settings, model = trainer.settings, trainer.model
-        if given and settings.space.light:
+        if given:
             self._judge_given(settings, model, X, codes)
-        elif not given and model.judged < THIN * _wanted(model) and model.reservoir.rows is not None:
+        elif model.judged < THIN * _wanted(model) and model.reservoir.rows is not None:
             self._judge_kept(settings, model)
 
     def _judge_kept(self, settings: Settings, model: Model) -> None:
@@ -170,9 +171,9 @@ class Guard:
         found = judged(*_ends(settings, model), inside, codes, places, rows, points)
         model.strength, model.metric = cautious(moments(found), points, GIVEN_TOLERANCE), None
 
-    def _follow(self, settings: Settings, model: Model) -> None:
-        """Set the strength by the evidence."""
-        model.strength, model.metric = cautious(model.evidence, _points(settings)), None
+    def _follow(self, settings: Settings, model: Model, growth: float = 1.0) -> None:
+        """Set the strength by the evidence; growth : rows after what is learned next, as a multiple of those before."""
+        model.strength, model.metric = cautious(model.evidence, _points(settings), growth=growth), None
 
 
 def _wanted(model: Model) -> float:
@@ -318,23 +319,34 @@ def tables_of(
     places : what decides the metric of a row, its class unless there are regions; None: all rows are read by the shared
     part. A class that the metric has not met is read by it as well.
     """
-    voters = X[:n]
-    shared = np.full(voters.shape[0], SHARED, np.int32)
-    kinds = shared if places is None else learned.resolve(places[:n])
-    if kinds.ndim == 1:
-        kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
+    voters, Q, items = X[:n], X[rows], None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
-        items = [start.items(voters, shared), learned.items(voters, shared)]
-        items.append(learned.items(voters, kinds) if learned.locality.is_local else items[-1])
+        both = [_common_values(metric, Q, voters) for metric in (start, learned)]
+        if places is not None and learned.locality.is_local:
+            kinds = learned.resolve(places[:n])
+            if kinds.ndim == 1:
+                kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
+            items = learned.items(voters, kinds)
     for a in range(0, len(rows), QUERY_TILE):
-        part = rows[a : a + QUERY_TILE]
-        tables, own = np.stack([each.rough_values(X[part]) for each in items]), None
+        tile = slice(a, a + QUERY_TILE)
+        part, own = rows[tile], None
+        common = [values[tile] for values in both]
+        tables = np.stack([*common, common[1] if items is None else items.rough_values(Q[tile])])
         if n is None:
             tables[:, np.arange(len(part)), part] = np.inf
         if not learned.symmetric:
-            own = np.stack([each.own_values(X[part], SHARED) for each in items[:2]])
+            shared = np.full(len(part), SHARED, np.int32)
+            own = np.stack([-metric.values(Q[tile], Q[tile], shared) for metric in (start, learned)])
         yield part, tables, own
+
+
+def _common_values(metric: Any, Q: Rows, X: Rows) -> Array:
+    """Values of rows Q with rows X under the shared part; of a distance, whichever are fewer are mapped."""
+    swapped = metric.symmetric and Q.shape[0] < X.shape[0]
+    items, rows = (Q, X) if swapped else (X, Q)
+    values: Array = metric.items(items, np.full(items.shape[0], SHARED, np.int32)).rough_values(rows)
+    return values.T if swapped else values
 
 
 def scores(
@@ -396,12 +408,20 @@ def gathered(evidence: Array | None, found: Array) -> Array:
     return old * evidence + min(1.0, MAX_EVIDENCE / new[0, 0]) * new
 
 
-def cautious(evidence: Array | None, points: Array, tolerance: float = TOLERANCE) -> Strength:
+def farther(gains: Array, times: float) -> Array:
+    """Gains of points so many times as far from the start in the same direction, the last of a direction at most."""
+    steps, directions = np.array((0.0, *STEPS)), gains[1:].reshape(len(STEPS), -1).T
+    aims = np.minimum(times * steps[1:], 1.0)
+    each = [np.interp(aims, steps, np.concatenate([gains[:1], along])) for along in directions]
+    return np.concatenate([gains[:1], np.stack(each, axis=1).ravel()])
+
+
+def cautious(evidence: Array | None, points: Array, tolerance: float = TOLERANCE, growth: float = 1.0) -> Strength:
     """(s, t) by such moments: the mean of the points level with the one whose gain over the start is most certain.
 
-    No evidence, no strength.
+    No evidence, no strength. growth : how many times as far the metric moves before it is judged again, beside GROWTH.
     """
-    if evidence is None or len(evidence) != len(points) + 1 or evidence[0, 0] <= 0.0:
+    if evidence is None or len(evidence) != len(points) + 1 or evidence[0, 0] < FEW:
         return 0.0, 0.0
     n, means = evidence[0, 0], evidence[0, 1:] / evidence[0, 0]
     covariance = evidence[1:, 1:] / n - means[:, None] * means
@@ -411,6 +431,7 @@ def cautious(evidence: Array | None, points: Array, tolerance: float = TOLERANCE
         return np.sqrt(np.maximum(spread + spread[k] - 2.0 * covariance[k], 0.0) / n)
 
     gains = means - means[0] - CAUTION * (1.0 + FEW / n) * error(0)
+    gains = np.minimum(gains, farther(gains, GROWTH * growth))
     best = int(gains.argmax())
     s, t = n / (n + PRIOR) * points[gains[best] - gains <= tolerance * error(best)].mean(axis=0)
     return float(s), float(t)

@@ -88,7 +88,16 @@ class DenseMetric:
 
     def start_forms(self, Q: Array) -> Array:
         """q^T M q under the matrix all parts start from."""
-        return products(Q @ self._sum((self._square, self._state.start)), Q)
+        return products(self._scaled(Q) if self._state.plain else Q @ self._sum((self._square, self._state.start)), Q)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether M is a multiple of the identity, the start, whose products are not formed."""
+        return self._strength == (0.0, 0.0) and self._state.plain
+
+    def _scaled(self, rows: Any) -> Any:
+        """M x of rows then."""
+        return rows * self._state.start.dtype.type(self._square)
 
     @property
     def unseen(self) -> float:
@@ -165,8 +174,8 @@ class DenseMetric:
             parts = self.resolve(np.arange(codes.shape[1]))
             each = [products(left @ self.matrix(int(c)), right) for c in parts]
             return (codes * np.stack(each, axis=1)).sum(axis=1)
-        if self._strength == (0.0, 0.0) and self._state.plain:
-            return products(left, right * self._state.start.dtype.type(self._square))
+        if self._is_plain:
+            return products(left, self._scaled(right))
         codes = self.resolve(codes)
         if left is not right or not self._by_halves:
             return products(left, self._mapped(right, codes))
@@ -177,19 +186,23 @@ class DenseMetric:
                 out[rows] = self._forms(left[rows], code)
         return out
 
-    @cached_property
+    @property
     def _by_halves(self) -> bool:
         """Whether forms are read off one half of a symmetric matrix, which takes half of the work."""
-        return self.symmetric and len(self._state.start) > SMALL
+        return self.symmetric and len(self._state.start) > SMALL and not self._is_plain
 
     def _forms(self, rows: Array, code: int) -> Array:
         """v^T M v of some rows, a copy of their own, under the metric of a resolved code."""
+        if self._is_plain:
+            return products(self._scaled(rows), rows)
         if not self._by_halves:
             return products(rows @ self.matrix(code), rows)
         return PairRows(rows, rows, Scratch()).forms([(self.matrix(code), slice(0, len(rows)))], True)
 
     def _mapped(self, X: Any, codes: Array) -> Array:
         """M_c x of each row under the metric of its resolved code."""
+        if self._is_plain:
+            return self._scaled(X.toarray() if sp.issparse(X) else X)
         members = groups(codes)
         self._prepare(code for code, _ in members)
         most = max((len(rows) for _, rows in members), default=0)
