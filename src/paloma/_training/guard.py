@@ -327,9 +327,12 @@ def tables_of(
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
         items = [start.items(voters, shared), learned.items(voters, shared)]
         items.append(learned.items(voters, kinds) if learned.locality.is_local else items[-1])
+    room = np.empty((len(items), min(len(rows), QUERY_TILE), voters.shape[0]))
     for a in range(0, len(rows), QUERY_TILE):
         part = rows[a : a + QUERY_TILE]
-        tables, own = np.stack([each.rough_values(X[part]) for each in items]), None
+        tables, own = room[:, : len(part)], None
+        for each, table in zip(items, tables, strict=True):
+            each.rough_values(X[part], table)
         if n is None:
             tables[:, np.arange(len(part)), part] = np.inf
         if not learned.symmetric:
@@ -354,14 +357,13 @@ def shares(tables: Array, counted: Array, points: Array, is_distance: bool, own:
     vote. Negative squared distances count as 0. counted : (n_queries, n_items).
     own : of similarities, the values of the queries with themselves under start and shared metric, (2, n_queries).
     """
-    tables = np.ascontiguousarray(np.maximum(tables, 0.0) if is_distance else tables, np.float64)
+    tables = np.ascontiguousarray(tables, np.float64)
     k = min(N_NEIGHBORS, int(np.isfinite(tables[0]).sum(axis=1).min()))
-    bounds = np.partition(tables.max(axis=0), k - 1, axis=1)[:, k - 1]  # no mixture is above the largest of the three
-    bounds += 1e-12 * np.abs(bounds)
     n, n_items = counted.shape
     shape = len(points), n, k
     best, ids = np.full((len(points) * n, k), np.inf), np.empty(shape, np.int64)
-    nearest_mixed(tables, points, bounds, np.empty(n_items, np.int64), best, ids.reshape(best.shape))
+    floor, room = 0.0 if is_distance else -np.inf, (np.empty(n_items, np.int64), np.empty((4, n_items)))
+    nearest_mixed(tables, floor, points, *room, best, ids.reshape(best.shape))
     if own is not None:
         own = (own[0] + points[:, :1] * (own[1] - own[0])).ravel()
     weight = vote_weights("soft", best, is_distance, own).reshape(shape)
