@@ -8,7 +8,11 @@ from sklearn.datasets import load_wine
 
 import paloma
 from paloma import L2ODML, LODML, LOSL, OASIS, ODML, SLMOML
+from paloma._training.guard import drawn
+from paloma._training.mining import closest_of_class
+from paloma._training.powers import better_power
 from paloma._training.whitening import FORMS, diagonal_whitener, full_whitener, low_rank_whitener, whitener_from
+from twins.neighbors import mixed_shares
 
 X, Y = load_wine(return_X_y=True)
 X = (X - X.mean(axis=0)) / X.std(axis=0) * np.geomspace(1, 9, X.shape[1])
@@ -176,11 +180,89 @@ def test_units_that_say_nothing_do_not_matter(kind):
 
 def test_units_that_say_which_features_matter_are_kept():
     rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], 60)
-    rows = rng.normal(size=(180, 40)) * np.r_[5.0, 5.0, np.full(38, 0.2)]
+    y = np.repeat([0, 1, 2], 140)
+    rows = rng.normal(size=(420, 40)) * np.r_[5.0, 5.0, np.full(38, 0.2)]
     rows[:, :2] += 15.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
     model, as_given = LODML(random_state=0).fit(rows, y), LODML(scale="full", random_state=0).fit(rows, y)
     np.testing.assert_array_equal(model.whitener_, as_given.whitener_)
+
+
+# --- whether whitening helps ---------------------------------------------------------------------------------
+
+
+def wide_and_narrow(informative, n=180):
+    """Classes are apart in the wide half of 10 features, or in the narrow half; the others are noise."""
+    rng = np.random.default_rng(0)
+    y, scales = rng.integers(0, 3, n), np.repeat([4.0, 0.5], 5)
+    rows = rng.normal(size=(n, 10)) * scales
+    rows[:, informative] += 1.5 * scales[informative] * rng.normal(size=(3, 5))[y]
+    return rows, y
+
+
+def from_near(rows, codes):
+    near, _ = closest_of_class(rows, codes, np.arange(len(rows)), 3, None)
+    return whitener_from("full", rows, np.stack([np.repeat(np.arange(len(rows)), 3), near.ravel()], axis=1))
+
+
+def power_by_hand(rows, codes):
+    """The exponent, all distances from differences and all neighbors sorted in full."""
+    chosen, part, _ = drawn(codes, np.random.default_rng(0))
+    gains = np.empty(len(rows))
+    for number in (0, 1):
+        W = from_near(rows[chosen[part == number]], codes[chosen[part == number]]).array()
+        for i in chosen[part != number]:
+            gaps = rows - rows[i]
+            tables = np.stack([(gaps**2).sum(axis=1), ((gaps @ W) ** 2).sum(axis=1)])[:, None]
+            tables[:, 0, i] = 1e9
+            plain, whitened = (mixed_shares([one] * 3, [(0, 0)], codes, codes[[i]])[0, 0] for one in tables)
+            gains[i] = np.log(whitened + 0.2) - np.log(plain + 0.2)
+    half_an_error = 0.5 * gains.std() / np.sqrt(len(rows))
+    lead = gains.mean() - half_an_error
+    return 0.25 if abs(lead) <= half_an_error else 0.5 * (lead > 0)
+
+
+@pytest.mark.parametrize("informative", [slice(5), slice(5, 10)])
+def test_few_rows_judge_whether_whitening_helps(informative):
+    rows, y = wide_and_narrow(informative)
+    expected = 0.0 if informative == slice(5) else 0.5
+    assert better_power(rows, y, from_near) == power_by_hand(rows, y) == expected
+    noise = np.random.default_rng(1).normal(size=(90, 3)) * (1.0, 2.0, 4.0)
+    labels = np.arange(90) % 3
+    assert better_power(noise, labels, from_near) == power_by_hand(noise, labels)
+
+
+def test_a_whitener_that_does_harm_is_not_used():
+    rows, y = wide_and_narrow(slice(5))
+    model = LODML(random_state=0).fit(rows, y)
+    assert model.whitener_ is None
+    assert LODML(scale="full", random_state=0).fit(rows, y).whitener_ is not None
+    by_hand = LODML(scale="scalar", random_state=0).fit(rows, y)
+    np.testing.assert_array_equal(
+        model.pairwise_score(rows[:9], rows[9:], y[9:]), by_hand.pairwise_score(rows[:9], rows[9:], y[9:])
+    )
+
+
+def test_half_of_the_power_is_the_root():
+    rows = np.random.default_rng(0).normal(size=(200, 4)) * (1.0, 2.0, 4.0, 8.0)
+    for kind in FORMS.values():
+        whole, half = (kind(lambda: iter([rows]), *rows.shape, power).array() for power in (0.5, 0.25))
+        np.testing.assert_allclose(half @ half if half.ndim == 2 else half * half, whole, rtol=1e-9, atol=1e-12)
+    pairs = np.stack([np.arange(199), np.arange(1, 200)], axis=1)
+    assert whitener_from("full", rows, pairs, power=0.0) is None
+    units = np.array([1.0, 2.0, 4.0, 8.0])
+    np.testing.assert_allclose(whitener_from("full", rows / units, pairs, units, 0.0).array(), 8**0.5 / units)
+
+
+def test_many_rows_more_features_than_rows_and_rows_without_a_label_do_not_judge():
+    rows, y = wide_and_narrow(slice(5), 400)
+    assert better_power(rows, y, from_near) == 0.5
+    assert better_power(rows[:10], y[:10], from_near) == 0.5
+    assert better_power(rows[:40], np.zeros(40, int), from_near) == 0.5
+    few, labels = wide_and_narrow(slice(5))
+    assert better_power(np.concatenate([rows, few]), np.append(np.full(400, -1), labels), from_near) == 0.0
+
+
+# --- starts --------------------------------------------------------------------------------------------------
 
 
 def test_a_start_in_the_units_of_X_stays_what_it_is_in_other_units():

@@ -176,29 +176,43 @@ def nearest_members(X, families, anchors, members, starts, sizes, best, ids):
 
 
 @in_place
-def nearest_mixed(tables, points, bounds, kept, best, ids):
+def nearest_mixed(tables, floor, points, kept, room, best, ids):
     """The k smallest values (1 - s) a + (s - t) b + t c of each query, for every point (s, t) of a grid.
 
-    tables : (3, n_queries, n_items), the values a, b and c; infinite where an item does not count.
-    bounds : for each query, what none of its k smallest values is above. kept : room for the numbers of all items.
+    tables : (3, n_queries, n_items), the values a, b and c; infinite where an item does not count. Those below `floor`
+    count as if they were there.
+    kept, room : room for the numbers of all items, and for four values of each.
     best, ids : (n_points * n_queries, k), at first infinite, sorted; of equal values the item of the lower number comes
     first.
 
-    A mixture lies between the least and the largest of a, b and c, so items whose least is above the bound are out for
-    every point at once.
+    A mixture lies between the least and the largest of a, b and c, so items whose least is above the k-th smallest of
+    the largest are out for every point at once. The largest value that the k nearest of one point have at the next one
+    is a bound there.
     """
     k, n_queries = best.shape[1], tables.shape[1]
     for q in range(n_queries):
-        n_kept, bound = 0, bounds[q]
         for i in range(tables.shape[2]):
-            if tables[0, q, i] <= bound or tables[1, q, i] <= bound or tables[2, q, i] <= bound:
-                kept[n_kept] = i
-                n_kept += 1
+            most = max(tables[0, q, i], tables[1, q, i], tables[2, q, i], floor)
+            if most < best[q, k - 1]:
+                _insert(best, ids, q, most, i)
+        bound, n_kept = best[q, k - 1] + 1e-12 * abs(best[q, k - 1]), 0
+        best[q] = np.inf
+        for i in range(tables.shape[2]):
+            a, b, c = max(tables[0, q, i], floor), max(tables[1, q, i], floor), max(tables[2, q, i], floor)
+            kept[n_kept], room[0, n_kept], room[1, n_kept], room[2, n_kept] = i, a, b, c
+            n_kept += min(a, b, c) <= bound
         for p in range(points.shape[0]):
             first, second, third = 1.0 - points[p, 0], points[p, 0] - points[p, 1], points[p, 1]
-            row = p * n_queries + q
+            row, limit = p * n_queries + q, np.inf
             for place in range(n_kept):
-                i = kept[place]
-                value = first * tables[0, q, i] + second * tables[1, q, i] + third * tables[2, q, i]
-                if value < best[row, k - 1]:
-                    _insert(best, ids, row, value, i)
+                room[3, place] = first * room[0, place] + second * room[1, place] + third * room[2, place]
+            if p:
+                limit = -np.inf
+                for r in range(k):
+                    i = ids[row - n_queries, r]
+                    a, b, c = max(tables[0, q, i], floor), max(tables[1, q, i], floor), max(tables[2, q, i], floor)
+                    limit = max(limit, first * a + second * b + third * c)
+            for place in range(n_kept):
+                value = room[3, place]
+                if value <= limit and value < best[row, k - 1]:
+                    _insert(best, ids, row, value, kept[place])

@@ -174,8 +174,8 @@ class DeviceItems(LocalItems):
         out = values.cpu().numpy().reshape(ids.shape)
         return out if self.metric.symmetric else -out
 
-    def rough_values(self, Q: Any) -> Array:
-        return self._on_host().rough_values(Q)
+    def rough_values(self, Q: Any, out: Array) -> None:
+        self._on_host().rough_values(Q, out)
 
     def all_values(self, Q: Any) -> Array:
         return self._on_host().all_values(Q)

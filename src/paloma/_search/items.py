@@ -257,21 +257,20 @@ class LocalItems:
         Q = self._like_items(Q)
         return -self.metric.values(Q, Q, np.full(Q.shape[0], code, np.int32))
 
-    def rough_values(self, Q: Any) -> Array:
+    def rough_values(self, Q: Any, out: Array) -> None:
         """(n_queries, n_items) values as the product gives them: those that nearly cancel are off by rounding."""
         rows, items = self._centered(self._like_items(Q)), self.items
-        values = items.alpha * product_of(self._sides(rows), self.mapped, Scratch())
+        np.multiply(product_of(self._sides(rows), self.mapped, Scratch()), items.alpha, out=out)
         if self.metric.symmetric:
             forms = items.table(rows)
-            values = values + (forms if forms.shape[1] == 1 else forms[:, items.classes])
-        values += items.constants
-        return values
+            out += forms if forms.shape[1] == 1 else forms.take(items.classes, axis=1)
+        out += items.constants
 
     def all_values(self, Q: Any) -> Array:
         """(n_queries, n_items) values; those that nearly canceled are formed again directly."""
         Q = self._like_items(Q)
         rows, items = self._centered(Q), self.items
-        forms = items.table(rows)[:, items.classes]
+        forms = items.table(rows).take(items.classes, axis=1)
         with self._sharing(rows):
             product = product_of(self._sides(rows), self.mapped, Scratch())
         values = items.alpha * product + forms + items.constants

@@ -29,7 +29,8 @@ def vote_weights(rule: str, nearness: Array, is_distance: bool, own: Array | Non
         raise ValueError("weights='distance' requires a distance learner; a similarity votes 'soft' or 'uniform'.")
     squares = np.maximum(nearness, 0.0) if is_distance else _lacking(nearness, own)
     if rule == "soft":
-        return np.exp(-squares / np.maximum(SOFTNESS * squares[:, -1:], np.finfo(np.float64).tiny))
+        shares = squares / -np.maximum(SOFTNESS * squares[:, -1:], np.finfo(np.float64).tiny)
+        return np.exp(shares, out=shares)
     same = squares == 0.0
     with np.errstate(divide="ignore"):
         return np.where(same.any(axis=1, keepdims=True), same, 1.0 / np.sqrt(squares))

@@ -328,11 +328,16 @@ def tables_of(
             if kinds.ndim == 1:
                 kinds = np.where(kinds == UNSEEN, SHARED, kinds).astype(np.int32)
             items = learned.items(voters, kinds)
+    room = np.empty((3, min(len(rows), QUERY_TILE), voters.shape[0]))
     for a in range(0, len(rows), QUERY_TILE):
         tile = slice(a, a + QUERY_TILE)
         part, own = rows[tile], None
-        common = [values[tile] for values in both]
-        tables = np.stack([*common, common[1] if items is None else items.rough_values(Q[tile])])
+        tables = room[:, : len(part)]
+        tables[0], tables[1] = (values[tile] for values in both)
+        if items is None:
+            tables[2] = tables[1]
+        else:
+            items.rough_values(Q[tile], tables[2])
         if n is None:
             tables[:, np.arange(len(part)), part] = np.inf
         if not learned.symmetric:
@@ -366,14 +371,13 @@ def shares(tables: Array, counted: Array, points: Array, is_distance: bool, own:
     vote. Negative squared distances count as 0. counted : (n_queries, n_items).
     own : of similarities, the values of the queries with themselves under start and shared metric, (2, n_queries).
     """
-    tables = np.ascontiguousarray(np.maximum(tables, 0.0) if is_distance else tables, np.float64)
+    tables = np.ascontiguousarray(tables, np.float64)
     k = min(N_NEIGHBORS, int(np.isfinite(tables[0]).sum(axis=1).min()))
-    bounds = np.partition(tables.max(axis=0), k - 1, axis=1)[:, k - 1]  # no mixture is above the largest of the three
-    bounds += 1e-12 * np.abs(bounds)
     n, n_items = counted.shape
     shape = len(points), n, k
     best, ids = np.full((len(points) * n, k), np.inf), np.empty(shape, np.int64)
-    nearest_mixed(tables, points, bounds, np.empty(n_items, np.int64), best, ids.reshape(best.shape))
+    floor, room = 0.0 if is_distance else -np.inf, (np.empty(n_items, np.int64), np.empty((4, n_items)))
+    nearest_mixed(tables, floor, points, *room, best, ids.reshape(best.shape))
     if own is not None:
         own = (own[0] + points[:, :1] * (own[1] - own[0])).ravel()
     weight = vote_weights("soft", best, is_distance, own).reshape(shape)

@@ -36,8 +36,8 @@ class Mined:
         if not len(self.triplets):
             return self.triplets
         anchors = self.triplets[:, 0]
-        starts = np.flatnonzero(np.r_[True, anchors[1:] != anchors[:-1]])
-        sizes = np.diff(np.r_[starts, len(anchors)])
+        starts = np.flatnonzero(np.append(True, anchors[1:] != anchors[:-1]))
+        sizes = np.diff(starts, append=len(anchors))
         order = rng.permutation(len(starts)) if codes is None else evenly(codes[anchors[starts]], len(starts), rng)
         sizes, starts = sizes[order], starts[order]
         within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -13,8 +13,9 @@ from .._threads import sharing
 from .._typing import Array, Rows
 from .._validation import check_not_tiny
 from .mining import TILE, Miner
+from .powers import better_power
 from .units import better_units
-from .whitening import MAX_FULL, whitener_from
+from .whitening import MAX_FULL, POWER, whitener_from
 
 # A number for each feature or for few directions is known well enough from the targets of so many rows, evenly spaced.
 MAX_ANCHORS = 2000
@@ -49,20 +50,26 @@ class Scaler:
             return "diagonal"
         return "low-rank" if form == "full" and X.shape[1] > MAX_FULL else form
 
-    def whitener(self, X: Rows, pairs: Array | None, units: Array | None = None) -> Whitener | None:
+    def whitener(
+        self, X: Rows, pairs: Array | None, units: Array | None = None, power: float = POWER
+    ) -> Whitener | None:
         """units : X is given divided by them."""
         if pairs is None:
             return None
         with sharing(TILE, X.shape[1], X.shape[1]):
-            return whitener_from(self._form(X), X, pairs[:, :2], units)
+            return whitener_from(self._form(X), X, pairs[:, :2], units, power)
 
     def labeled_whitener(self, X: Rows, codes: Array) -> Whitener | None:
-        """By default, labels also judge in which units the features are taken."""
-        units = None
-        if self.word == "auto" and self._form(X) != "scalar" and not sp.issparse(X):
-            units = better_units(X, codes, lambda rows, own: self.whitener(rows, self.near_pairs(rows, own)))
+        """By default, labels also judge in which units the features are taken, and how much the whitener takes."""
+        if self.word != "auto" or self._form(X) == "scalar" or sp.issparse(X):
+            return self._from_near(X, codes)
+        units = better_units(X, codes, self._from_near)
         rows = X if units is None else (X / units).astype(X.dtype, copy=False)
-        return self.whitener(rows, self.near_pairs(rows, codes), units)
+        power = better_power(rows, codes, self._from_near)
+        return self.whitener(rows, self.near_pairs(rows, codes), units, power)
+
+    def _from_near(self, X: Rows, codes: Array) -> Whitener | None:
+        return self.whitener(X, self.near_pairs(X, codes))
 
     def first_whitener(self, X: Rows, pairs: Array | None) -> Whitener | None:
         """By default only if the pairs are as many as features: it is not made again."""

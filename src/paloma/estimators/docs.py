@@ -32,8 +32,9 @@ MATRICES = """\
         takes all others as alike, without a d x d matrix; "diagonal" does so column by column. "auto" is "full" for
         ODML, LODML and SLMOML up to 1,536 features and "low-rank" beyond, "low-rank" for L2ODML, "diagonal" in place of
         both if X is sparse, and "scalar" for all others; if `fit` mines dense rows, it also judges by their labels
-        whether features are first divided by their standard deviations. A stream is whitened by "auto" only if its
-        first triplets have as many pairs of near rows as there are features. None takes X as it is.
+        whether features are first divided by their standard deviations and, below 400 rows, whether to whiten at all.
+        A stream is whitened by "auto" only if its first triplets have as many pairs of near rows as there are features.
+        None takes X as it is.
     guard : "auto", True or False
         After `fit` from labels, rows judge how far the metrics follow what was learned (`strength_`), and how far its
         local part (`local_share_`): two halves by what the other one teaches, or 400 of many rows by others. If labels

@@ -66,9 +66,10 @@ class Matrices:
     def allocate(self, codes: Array) -> Array:
         """Give every class in `codes` a matrix of its own, at the start; returns the slots."""
         slots = self.slots_of(codes)
-        new = np.unique(codes[(slots < 0) & (codes >= 0)])
-        if not len(new):
+        without = (slots < 0) & (codes >= 0)
+        if not without.any():
             return slots
+        new = np.unique(codes[without])
         self._grow(int(new[-1]) + 1, self.n_slots + len(new))
         self.slots[new] = np.arange(self.n_slots, self.n_slots + len(new))
         self.n_slots += len(new)

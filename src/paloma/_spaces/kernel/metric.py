@@ -224,9 +224,9 @@ class KernelItems:
             return None
         return -self.metric.values(Q, Q, np.full(len(Q), code, np.int32))
 
-    def rough_values(self, Q: Array) -> Array:
+    def rough_values(self, Q: Array, out: Array) -> None:
         """As `all_values`, which forms none of them again."""
-        return self.all_values(Q)
+        out[...] = self.all_values(Q)
 
     def all_values(self, Q: Array) -> Array:
         """(n_queries, n_items) values: squared distances, or minus similarities."""
@@ -272,9 +272,9 @@ class RepeatedItems:
         """As `KernelItems.own_values`."""
         return self._items.own_values(Q, code)
 
-    def rough_values(self, Q: Array) -> Array:
+    def rough_values(self, Q: Array, out: Array) -> None:
         """As `KernelItems.rough_values`."""
-        return self.all_values(Q)
+        out[...] = self.all_values(Q)
 
     def all_values(self, Q: Array) -> Array:
         """As `KernelItems.all_values`."""
