@@ -159,9 +159,9 @@ def test_matrices_that_are_made_whole_late_are_the_same(name, d, monkeypatch):
     late = getattr(paloma, name)(random_state=0).fit(rows, y)
     learn = loop.learn
 
-    def learned(choice, space, *args, **options):
-        tally = learn(choice, space, *args, **options)
-        for matrices in space.modalities.states if hasattr(space, "modalities") else [space.matrices]:
+    def learned(choice, plan, state, *args, **options):
+        tally = learn(choice, plan, state, *args, **options)
+        for matrices in getattr(state, "states", [state]):
             matrices.symmetrize()
         return tally
 

@@ -37,12 +37,8 @@ class Unbroken:
         return self.learn(start, stop, averages or [])
 
 
-class Blockwise(Protocol):
-    """What the loop asks of a space."""
-
-    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
-        """How to learn a stretch of triplets, and how many at a time at most."""
-        ...
+class State(Protocol):
+    """What the loop asks of what a plan learns on."""
 
     def project(self) -> None:
         """P_+ of every matrix, in place."""
@@ -53,9 +49,14 @@ class Blockwise(Protocol):
         ...
 
 
+# plan(choice, state, stream, block): how to learn a stretch of triplets, and how many at a time at most.
+Plan = Callable[[Choice, Any, Stream, int | str], tuple[Block, int]]
+
+
 def learn(
     choice: Choice,
-    space: Blockwise,
+    plan: Plan,
+    state: State,
     stream: Stream,
     *,
     block: int | str = "auto",
@@ -72,7 +73,7 @@ def learn(
         return Tally()
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
-    learn_block, size = space.plan(choice, stream, block)
+    learn_block, size = plan(choice, state, stream, block)
     unbroken = learn_block if isinstance(learn_block, Unbroken) and averaging and not choice.psd.every else None
     rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging and unbroken is None else 0) if n]
     tally, begin = Tally(), perf_counter()
@@ -83,9 +84,9 @@ def learn(
             loss, updates = unbroken(start, stop, due(averaging, seen + start, seen + stop))
         tally.add(stop - start, loss, updates)
         if choice.psd.every and (seen + stop) % choice.psd.every == 0:
-            space.project()
+            state.project()
         if averaging and unbroken is None and (seen + stop) % AVERAGE_EVERY == 0:
-            space.average(averaging(seen + stop))
+            state.average(averaging(seen + stop))
         begin = report(stop - start, loss, updates, begin)
         if advance:
             advance(stop - start, loss / (stop - start))

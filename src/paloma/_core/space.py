@@ -43,7 +43,7 @@ class Beginning:
 class Pass:
     """How one pass over a stream is made.
 
-    averaging : whether averaged iterates are kept; once begun, they always are.
+    averaging : whether averaged iterates are kept.
     rng : randomness of the model, for spaces that draw.
     advance : called with (triplets, mean loss) after each stretch, for a progress bar.
     """

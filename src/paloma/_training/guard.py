@@ -26,7 +26,7 @@ from .._compiled.topk import nearest_mixed
 from .._core.locality import SHARED, UNSEEN
 from .._core.stream import Stream
 from .._progress import reporting
-from .._reading.whitened import whitened
+from .._reading.whiteners import whitened
 from .._rows import evenly_spaced, stacked
 from .._search.voting import vote_weights
 from .._typing import Array, Rows

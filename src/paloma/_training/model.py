@@ -15,8 +15,7 @@ from .._core.regions import Regions
 from .._core.space import Kept, Space
 from .._core.stream import Counts
 from .._reading import Balance, Reader
-from .._reading.whitened import Whitened, on_whitened, whitened
-from .._reading.whiteners import Whitener
+from .._reading.whiteners import Whitened, Whitener, on_whitened, whitened
 from .._typing import Array, Rows
 from .drift import Drift
 from .reservoir import Reservoir

@@ -10,7 +10,7 @@ from .._core.locality import FREE, SHARED
 from .._core.space import Pass
 from .._core.step import Step
 from .._core.stream import Stream
-from .._reading.whitened import whitened
+from .._reading.whiteners import whitened
 from .._rows import stacked
 from .._typing import Rows
 from .model import Model

@@ -1,5 +1,12 @@
-"""What makes learning independent of the units of X: the whitener that rows are multiplied by, then one number."""
+"""What makes learning independent of the units of X: the whitener that rows are multiplied by, then one number.
 
+The whitener takes half of what full whitening would take, so that a start depends on the units of the features. Pixels
+and embeddings have one unit, which says which features matter; lengths in mm and weights in kg have units that say
+nothing. Neither is known, so two starts are made for a few rows, one with the features as given and one with each
+divided by its standard deviation; the labeled rows classify each other under both, and so judge (theory 21).
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -7,17 +14,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._core.choice import Choice
-from .._reading.whiteners import Whitener
+from .._reading.whiteners import Whitener, whitened
 from .._rows import evenly_spaced
 from .._threads import sharing
 from .._typing import Array, Rows
 from .._validation import check_not_tiny
+from .guard import scores
 from .mining import TILE, Miner
-from .units import better_units
 from .whitening import MAX_FULL, whitener_from
 
 # A number for each feature or for few directions is known well enough from the targets of so many rows, evenly spaced.
 MAX_ANCHORS = 2000
+# Rows that judge, evenly spaced, and rows among which they find neighbors.
+MAX_JUDGES, MAX_ROWS = 300, 500
+# Standard deviations of features within this factor of each other are taken as equal; a feature whose deviation is
+# less than so small a share of its largest value is constant up to rounding.
+ALIKE, ROUNDING = 1.5, 1e-6
+START = np.array([(0.0, 0.0), (1.0, 1.0)])
+
+Whitening = Callable[[Array, Array], Whitener | None]
 
 
 @dataclass(frozen=True)
@@ -84,3 +99,38 @@ class Scaler:
             return None
         check_not_tiny(self.who, X)
         return space.scale(self.who, self.choice, X, triplets)
+
+
+def units_of(X: Array) -> Array | None:
+    """Standard deviations of the features, 1 for constant ones; None if all are about the same."""
+    rows = np.asarray(X, np.float64)
+    units = rows.std(axis=0)
+    varies = units > ROUNDING * np.abs(rows).max(axis=0, initial=0.0)
+    if not varies.any() or units[varies].max() <= ALIKE * units[varies].min():
+        return None
+    return np.where(varies, units, 1.0)
+
+
+def better_units(X: Array, codes: Array, whitener: Whitening) -> Array | None:
+    """(d,) what to divide features by, or None: as they are. `whitener` makes W from rows and their class codes."""
+    known = np.flatnonzero(codes >= 0)
+    chosen = evenly_spaced(known, MAX_ROWS)
+    rows, codes = X[chosen], codes[chosen]
+    units = units_of(rows)
+    if units is None or len(np.unique(codes)) < 2:
+        return None
+    judges = evenly_spaced(np.arange(len(chosen)), MAX_JUDGES)
+    both = rows, (rows / units).astype(X.dtype)
+    as_given, divided = (_start_values(each, codes, judges, whitener) for each in both)
+    found = scores(np.stack([as_given, as_given, divided]), codes, codes[judges], START, is_distance=True)
+    return units if found[1].mean() > found[0].mean() else None
+
+
+def _start_values(rows: Array, codes: Array, judges: Array, whitener: Whitening) -> Array:
+    """Squared distances of some rows to all under the start, infinite to themselves."""
+    W = whitener(rows, codes)
+    inside = whitened(rows - rows.mean(axis=0), W)
+    norms = (inside * inside).sum(axis=1)
+    values = norms[judges, None] + norms - 2.0 * (inside[judges] @ inside.T)
+    values[np.arange(len(judges)), judges] = np.inf
+    return np.asarray(values)

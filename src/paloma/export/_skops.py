@@ -14,7 +14,7 @@ SKOPS_TYPES = [
     "paloma._core.regions.Regions",
     "paloma._core.stream.Counts",
     "paloma._reading.vectors.Balance",
-    "paloma._reading.whitened.Whitened",
+    "paloma._reading.whiteners.Whitened",
     "paloma._reading.whiteners.Columns",
     "paloma._reading.whiteners.Full",
     "paloma._reading.whiteners.LowRank",

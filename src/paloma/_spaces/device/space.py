@@ -81,7 +81,7 @@ class DeviceSpace(Space):
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         if not len(stream.triplets):
             return Tally()
-        rate = counts.rate if how.averaging or counts.n_means else None
+        rate = counts.rate if how.averaging else None
         return self.run(choice, stream, counts.seen, how, rate)
 
     def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:

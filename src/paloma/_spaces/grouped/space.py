@@ -178,7 +178,7 @@ class GroupedSpace(Space):
         kind = self.kind
         margin = choice.margin if kind.gate_margin is None else float(kind.gate_margin)
         gating = Gating(np.inf if kind.gate == "own" else margin, kind.beta, kind.eta is not None)
-        rate = _rate_at(counts) if how.averaging or counts.n_means else None
+        rate = _rate_at(counts) if how.averaging else None
         before = None if kind.rank is None else (deepcopy(self.state), counts.n_means)
         rhythm: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
         tally = learn_modalities(choice, gating, self.state, stream, **rhythm)

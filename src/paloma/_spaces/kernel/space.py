@@ -157,7 +157,7 @@ class KernelSpace(Space):
         return self.state.dtype
 
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
-        rate = counts.rate if how.averaging or counts.n_means else None
+        rate = counts.rate if how.averaging else None
         n, m = len(stream.triplets), len(self.state.kernels)
         draws = np.empty((0, m)) if self.kind.delta is None else how.rng.random((n, m))
         if self.training is not None and stream.codes is not None and len(stream.codes) == len(self.training[0]):
@@ -171,7 +171,7 @@ class KernelSpace(Space):
         more: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
         n_rows = stream.X.shape[0]
         with sharing(n_rows, n_rows, stream.X.shape[1]):
-            return learn(choice, work, replace(stream), **more)
+            return learn(choice, blocks.plan, work, replace(stream), **more)
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)

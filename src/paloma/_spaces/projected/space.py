@@ -165,7 +165,7 @@ class ProjectedSpace(Space):
         inside = Stream(held.rows, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
         tally = self._run(choice, inside, counts.seen, how)
         shares = self._fading_shares if choice.forget else self._shares
-        last, mean = shares(counts, len(tau), how.averaging or counts.n_means > 0)
+        last, mean = shares(counts, len(tau), how.averaging)
         codes = np.full((len(tau), 2), FREE, np.int32)
         if stream.codes is not None and choice.locality.is_local:
             codes = stream.codes[stream.triplets[:, 1:]]
