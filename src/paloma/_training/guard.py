@@ -214,9 +214,9 @@ def _by_cut(
         return None
     chosen, part, turns = parts
     X, codes = X[chosen], codes[chosen]
+    points, found, numbers = _points(settings), [], []
     inside = settings.space.turned(whitened(X, model.whitener), len(np.unique(codes)))
     places = model.places(X, codes)
-    points, found, numbers = _points(settings), [], []
     for number in range(turns):
         taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
         with reporting(None):
