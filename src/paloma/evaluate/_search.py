@@ -124,10 +124,9 @@ def fit_shared(learner: Learner, X: Array, y: Array, mined: Mined) -> Learner:
     the triplets of the rows before `UnitRows`. As in the paper there is neither whitening beyond the recipe's, so that
     scale="auto" is "scalar" here, nor a guard.
     """
-    passes = np.concatenate(
-        [mined.shuffled(rng) for rng in [settings_of(learner).generator()] for _ in range(learner.n_epochs)]
-    )
+    settings = settings_of(learner)
+    passes = np.concatenate([mined.shuffled(rng) for rng in [settings.generator()] for _ in range(learner.n_epochs)])
     project = "effective" if learner.project == "auto" else learner.project
     scale = "scalar" if learner.scale == "auto" else learner.scale
-    copy = clone(learner).set_params(n_epochs=1, average=learner.average is not False, project=project, scale=scale)
+    copy = clone(learner).set_params(n_epochs=1, average=settings.averaging is not False, project=project, scale=scale)
     return copy.fit(X, y, triplets=passes)
