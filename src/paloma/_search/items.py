@@ -65,7 +65,7 @@ class LocalItems:
     def __init__(self, metric: Metric, X: Any, codes: Array, by: Mapping | None = None) -> None:
         self.metric, self._inside, self._by, self.center = by or metric, metric, by, None
         if metric.symmetric and not sp.issparse(X):
-            self.center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+            self.center = _center_of(X)
         codes = metric.resolve(codes)
         with self._sharing(X):
             self._hold(X, codes, *self._map(X, codes))
@@ -204,13 +204,13 @@ class LocalItems:
             forms = self.metric.query_forms(rows, self.distinct)
         return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
-    def _formed(self, Q: Any, ids: Array, mapped: Array | None) -> Array:
+    def _formed(self, Q: Any, ids: Array, mapped: tuple[Array, Array] | None) -> Array:
         """Values of the items of these numbers, (n_queries, n), formed directly, as a search returns them."""
         values = self._pairs(Q, np.repeat(np.arange(Q.shape[0]), ids.shape[1]), ids.ravel(), mapped)
         return (values if self.metric.symmetric else -values).reshape(ids.shape)
 
-    def _pairs(self, Q: Any, numbers: Array, ids: Array, mapped: Array | None = None) -> Array:
-        """Values of pairs (number of a query, number of an item), formed directly; `mapped`: all items, if known."""
+    def _pairs(self, Q: Any, numbers: Array, ids: Array, mapped: tuple[Array, Array] | None = None) -> Array:
+        """Values of pairs (number of a query, number of an item), formed directly; `mapped`: see `_mapped_if_fewer`."""
         values, codes = np.empty(len(ids)), self.codes[ids]
         order = np.arange(len(ids)) if self.soft else np.argsort(codes, kind="stable")
         metric, pairs = self._of_pairs(Q, mapped)
@@ -219,15 +219,21 @@ class LocalItems:
             values[part] = metric.values(*pairs(numbers[part], ids[part]), codes[part])
         return values
 
-    def _mapped_if_fewer(self, Q: Any, k: int) -> Array | None:
-        """The mapped items, if mapping rows costs less than mapping the differences of k pairs of each query."""
+    def _mapped_if_fewer(self, Q: Any, k: int) -> tuple[Array, Array] | None:
+        """The center of the items and, about it, all of them mapped, if mapping rows costs less than mapping the
+        differences of k pairs of each query.
+
+        It is the center of today's items, not of those that came first: so a copy from a file gives the same values.
+        """
         by, n = self._by, Q.shape[0]
         if by is None or not self.metric.symmetric or sp.issparse(Q) or n * k < FEWER * (n + len(self.X)):
             return None
-        mapped: Array = by.mapped(self._centered(self.X))
-        return mapped
+        center = _center_of(self.X)
+        return center, by.mapped(self.X - center)
 
-    def _of_pairs(self, Q: Any, mapped: Array | None) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
+    def _of_pairs(
+        self, Q: Any, mapped: tuple[Array, Array] | None
+    ) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
         """A metric, and what gives it both sides of pairs, by parts: rows, or for a distance their differences."""
         if not self.metric.symmetric:
             return self.metric, lambda numbers, ids: (Q[numbers], self.X[ids])
@@ -239,11 +245,11 @@ class LocalItems:
         by = self._by
         if by is None or mapped is None:
             return self.metric, apart
-        centered = self._centered(Q)
-        left, norms = by.mapped(centered), squared_norms(centered)
+        center, right = mapped
+        left, norms = by.mapped(Q - center), squared_norms(Q - center)
 
         def mapped_apart(numbers: Array, ids: Array) -> tuple[Array, Array]:
-            gaps, images = Q[numbers] - self.X[ids], left[numbers] - mapped[ids]
+            gaps, images = Q[numbers] - self.X[ids], left[numbers] - right[ids]
             near = squared_norms(gaps) < APART * norms[numbers]
             images[near] = by.mapped(gaps[near])
             return images, images
@@ -282,3 +288,7 @@ class LocalItems:
                 part = slice(a, a + ITEM_TILE)
                 values[q[part], i[part]] = self._pairs(Q, q[part], i[part])
         return values
+
+
+def _center_of(X: Array) -> Array:
+    return X.mean(axis=0, dtype=np.float64).astype(X.dtype)
