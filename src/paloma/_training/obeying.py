@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._core.locality import FREE, SHARED
-from .._core.space import Pass
 from .._core.step import Step
-from .._core.stream import Stream
+from .._core.stream import Pass, Stream
 from .._reading.whiteners import whitened
 from .._rows import stacked
 from .._typing import Rows
@@ -81,7 +80,7 @@ def _moved(settings: Settings, model: Model, stream: Stream, margin: float) -> M
     """A copy of the model after the step that gives a triplet this margin."""
     out = deepcopy(model)
     choice = replace(settings.choice, C=MAX_C, margin=margin, step=Step.parse("pa1", None), forget=0.0)
-    out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(False, out.rng)))
+    out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(out.counts.seen, rng=out.rng)))
     out.counts.forget, out.metric, out.balance = settings.choice.forget, None, None
     return out
 

@@ -12,8 +12,8 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning, Pass
-from .._core.stream import Stream, Tally
+from .._core.space import PAIRS, Beginning
+from .._core.stream import Pass, Stream, Tally
 from .._progress import Advance, narrated, progress, say
 from .._reading.whiteners import Whitener, on_whitened, whitened
 from .._rows import stacked
@@ -202,9 +202,11 @@ class Trainer:
         """One pass over a stream."""
         model, settings = self.model, self.settings
         learning_begins()
-        how = Pass(averaging or model.counts.n_means > 0, model.rng, settings.block_size, advance)
-        tally = model.space.learn(settings.choice, stream, model.counts, how)
-        model.counts.add(tally)
+        counts = model.counts
+        rate = counts.rate if averaging or counts.n_means else None  # averages that were once begun are always kept
+        how = Pass(counts.seen, rate, settings.block_size, advance, model.rng)
+        tally = model.space.learn(settings.choice, stream, counts, how)
+        counts.add(tally)
         model.metric = model.balance = None
         return tally
 

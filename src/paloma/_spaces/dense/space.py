@@ -12,8 +12,8 @@ from ..._core.choice import Choice
 from ..._core.cone import Follower
 from ..._core.fields import Schema
 from ..._core.loop import Plan, learn
-from ..._core.space import PAIRS, Beginning, Kept, Pass, Representation, Space
-from ..._core.stream import Counts, Stream, Tally
+from ..._core.space import PAIRS, Beginning, Kept, Representation, Space
+from ..._core.stream import Counts, Pass, Stream, Tally
 from ..._search.directions import in_strongest
 from ..._threads import sharing
 from ..._typing import Array, Rows
@@ -73,14 +73,8 @@ class DenseSpace(StackedSpace):
 
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         counts.forget = choice.forget
-        rate = counts.rate if how.averaging else None
-        return self.run(choice, stream, counts.seen, how, rate)
-
-    def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
-        """The loop, with averages taken at this rate; None takes none."""
         with sharing(PAIRS, stream.X.shape[1], stream.X.shape[1]):
-            more: dict[str, Any] = {"block": how.block, "seen": seen, "averaging": rate, "advance": how.advance}
-            tally = learn(choice, self.planned, self.matrices, stream, **more)
+            tally = learn(choice, self.planned, self.matrices, stream, how)
         if stream.X.shape[1] < NARROW:  # products of our own read squares on the diagonal, and other loops move halves
             self.close()
         return tally

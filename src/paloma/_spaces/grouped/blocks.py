@@ -23,7 +23,7 @@ from ..._core.choice import Choice
 from ..._core.hedge import Hedge
 from ..._core.locality import FREE
 from ..._core.loop import Block, learn
-from ..._core.stream import Stream, Tally, aggressiveness, candidate_codes
+from ..._core.stream import Pass, Stream, Tally, aggressiveness, candidate_codes
 from ..._typing import Array
 from ..._validation import read_only
 from ..dense.blocks import STREAM_CHUNK, STREAM_DIMENSION, constrained_block, inner, plan, psi
@@ -130,29 +130,18 @@ class Rounds:
     sums: Array
 
 
-def learn_modalities(
-    choice: Choice,
-    gating: Gating,
-    modalities: Modalities,
-    stream: Stream,
-    *,
-    block: int | str,
-    seen: int,
-    averaging: Callable[[int], float] | None,
-    advance: Callable[[float, float], Any] | None,
-) -> Tally:
-    """Learn a stream on all modalities; see `paloma._core.loop.learn`. `averaging` may depend on `n` alone."""
+def learn_modalities(choice: Choice, gating: Gating, modalities: Modalities, stream: Stream, how: Pass) -> Tally:
+    """Learn a stream on all modalities; see `paloma._core.loop.learn`. `how.rate` may depend on `n` alone."""
     n, hedge = len(stream.triplets), modalities.hedge
     if not n:
         return Tally()
     hedge.beta = gating.beta
     shape = (n, len(modalities.columns))
     rounds = Rounds(np.zeros(shape), np.zeros(shape), np.ones(n, np.bool_), hedge.log_betas(n), hedge.losses.copy())
-    learner = partial(learn, choice, block=block, seen=seen, averaging=averaging)
     if modalities.independent(choice, gating):
-        _learn_apart(learner, modalities, stream, rounds, advance)
+        _learn_apart(choice, modalities, stream, rounds, how)
     else:
-        learner(partial(_together, gating=gating, rounds=rounds), modalities, stream, advance=advance)
+        learn(choice, partial(_together, gating=gating, rounds=rounds), modalities, stream, how)
     modalities.settle()
     charged = aggressiveness(choice, stream, 0, n) > 0  # a triplet of weight 0 discounts no expert
     theta = hedge.play(rounds.gaps >= choice.margin - _tie(choice, stream), rounds.opened & charged)
@@ -163,17 +152,16 @@ def learn_modalities(
     return Tally(n, int((rounds.tau != 0).any(axis=1).sum()), float(loss))
 
 
-def _learn_apart(
-    learner: Callable[..., Tally], modalities: Modalities, stream: Stream, rounds: Rounds, advance: Any
-) -> None:
+def _learn_apart(choice: Choice, modalities: Modalities, stream: Stream, rounds: Rounds, how: Pass) -> None:
     """Each modality by itself: the gate is always open."""
-    n, m = rounds.tau.shape
-    part = None if advance is None else lambda steps, loss: advance(steps / m, loss)
+    (n, m), advance = rounds.tau.shape, how.advance
+    if advance is not None:
+        how = replace(how, advance=lambda steps, loss: advance(steps / m, loss))
     for r, state in enumerate(modalities.states):
         tau, gaps, X = np.zeros(n), np.zeros(n), select(stream.X, modalities.columns[r])
         factor = modalities.factors[r]
         one = Stream(X, stream.triplets, stream.codes, factor, stream.weight, tau, gaps=gaps)
-        learner(plan, state, one, advance=part)
+        learn(choice, plan, state, one, how)
         rounds.tau[:, r], rounds.gaps[:, r] = tau, gaps
 
 
