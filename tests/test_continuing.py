@@ -120,7 +120,7 @@ def test_early_stopping_never_learns_from_held_out_anchors(name, monkeypatch):
     monkeypatch.setattr(
         inside.dense_module,
         "learn",
-        lambda *a, **k: (seen.append(np.unique(a[2].triplets[:, 0])), learn(*a, **k))[1],
+        lambda *a, **k: (seen.append(np.unique(a[3].triplets[:, 0])), learn(*a, **k))[1],
     )
     model = fitted(name, early_stopping=True, validation_fraction=0.5, remine=True, n_epochs=6, guard=False)
     assert 1 <= model.n_iter_ <= 6
