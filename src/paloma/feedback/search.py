@@ -49,8 +49,8 @@ class Quality:
     distrusted: tuple[str, ...]
 
     def __str__(self) -> str:
-        were = "it was" if self.n_statements == 1 else "they were"
-        text = f"{_counted(self.n_statements)}, {self.n_judged} judged before {were} learned: "
+        many, were = ("", "it was") if self.n_statements == 1 else ("s", "they were")
+        text = f"{self.n_statements} statement{many}, {self.n_judged} judged before {were} learned: "
         text += f"{self.now:.3f} ranked right, {self.before:.3f} without feedback; strength {self.strength:.2f}"
         if self.strength < 1.0:
             text += ", held back because a weaker metric ranks recent statements better"
@@ -122,7 +122,8 @@ class FeedbackSearch:
         self._lock, self._preparing = threading.RLock(), threading.Lock()
 
     def __repr__(self) -> str:
-        return f"FeedbackSearch of {len(self):,} items after {_counted(len(self._log))}"
+        n = len(self._log)
+        return f"FeedbackSearch of {len(self):,} items after {n:,} statement{'s' * (n != 1)}"
 
     def __len__(self) -> int:
         return len(self._rows.ids)
@@ -493,7 +494,3 @@ def _meant(said: Statement, user: str | None, since: float | None, until: float 
         if until is not None and said.time >= until:
             return False
     return user is None or said.user == user
-
-
-def _counted(n: int) -> str:
-    return f"{n:,} statement{'' if n == 1 else 's'}"
