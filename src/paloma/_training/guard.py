@@ -249,7 +249,7 @@ def _taught(
     half.from_labels = True
     trainer = Trainer(replace(settings, choice=choice), half)
     mined = settings.mining.mine(settings.mining.rows(X), codes)
-    trainer.begin_space(X, mined.triplets)
+    half.begin(trainer.settings, X, mined.triplets)
     evenly = codes if settings.balanced else None
     for _ in range(N_PASSES):
         trainer.learn(Stream(X, mined.shuffled(rng, evenly), places, half.space.factor), True)

@@ -12,7 +12,7 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning
+from .._core.space import PAIRS
 from .._core.stream import Pass, Stream, Tally
 from .._progress import Advance, narrated, progress, say
 from .._reading.whiteners import Whitener, on_whitened, whitened
@@ -106,7 +106,7 @@ class Trainer:
             tally = self._learn_rows(rows, codes)
         else:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
-            self.freeze(rows, data.given, whitener)
+            model.freeze(settings, rows, data.given, whitener)
             stream = self._stream(data, whitened(rows, model.whitener), model.places(rows, codes), data.given)
             averaging = self._averages(given=True, passes=1)
             if guard is not None and (codes is None or data.grouped):
@@ -151,22 +151,7 @@ class Trainer:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self.begin_space(inside, triplets, n_triplets)
-
-    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
-        """Once the first triplets form, fix the whitener and, from rows that it whitened, the scale."""
-        model = self.model
-        if model.scale is None and len(triplets):
-            inside = whitened(X, whitener)
-            model.whitener, model.scale = whitener, self.settings.scaling.scale(inside, triplets)
-            self.begin_space(inside, triplets)
-
-    def begin_space(self, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
-        """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
-        model, settings = self.model, self.settings
-        n = n_triplets or (0 if triplets is None else len(triplets))
-        at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
-        model.space = on_whitened(settings.space, model.whitener, X.shape[1]).begin(settings.choice, at)
+        model.begin(settings, inside, triplets, n_triplets)
 
     def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
         """Triplets, or pairs as triplets, of whitened rows, ready to be learned; the first pairs fix the threshold.
@@ -378,7 +363,7 @@ class Trainer:
                 whitener = settings.scaling.first_whitener(pool, settings.scaling.near_pairs(pool, pool_codes, anchors))
             inside = whitened(pool, whitener)
             mined = settings.mining.mine(settings.mining.rows(inside), pool_codes, anchors, model.space)
-            self.freeze(pool, mined.triplets, whitener)
+            model.freeze(settings, pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = self._averages(given=False, passes=1)
