@@ -21,9 +21,9 @@ from paloma._core.choice import Choice
 from paloma._core.locality import Locality
 from paloma._core.measure import DISTANCE
 from paloma._core.psd import Psd
-from paloma._core.space import Beginning, Pass
+from paloma._core.space import Beginning
 from paloma._core.step import Step
-from paloma._core.stream import Counts, Stream
+from paloma._core.stream import Counts, Pass, Stream
 from paloma._search.device import neighbors_by_class
 from paloma._spaces.dense import Dense
 from paloma._spaces.device import OnDevice
@@ -67,7 +67,9 @@ def rate(representation: Any, choice: Choice, X: Any, codes: Any, triplets: Any,
     space = representation.begin(choice, Beginning(X, triplets, len(triplets), 2.0, int(codes.max()) + 1, rng))
     for part in (triplets[:8192], triplets):
         begin = time.perf_counter()
-        space.learn(choice, Stream(X, part, codes, space.factor), Counts(), Pass(averaging, rng))
+        counts = Counts()
+        how = Pass(rate=counts.rate if averaging else None, rng=rng)
+        space.learn(choice, Stream(X, part, codes, space.factor), counts, how)
     return len(triplets) / (time.perf_counter() - begin)
 
 

@@ -120,7 +120,7 @@ def test_early_stopping_never_learns_from_held_out_anchors(name, monkeypatch):
     monkeypatch.setattr(
         inside.dense_module,
         "learn",
-        lambda *a, **k: (seen.append(np.unique(a[2].triplets[:, 0])), learn(*a, **k))[1],
+        lambda *a, **k: (seen.append(np.unique(a[3].triplets[:, 0])), learn(*a, **k))[1],
     )
     model = fitted(name, early_stopping=True, validation_fraction=0.5, remine=True, n_epochs=6, guard=False)
     assert 1 <= model.n_iter_ <= 6
@@ -159,9 +159,9 @@ def test_matrices_that_are_made_whole_late_are_the_same(name, d, monkeypatch):
     late = getattr(paloma, name)(random_state=0).fit(rows, y)
     learn = loop.learn
 
-    def learned(choice, space, *args, **options):
-        tally = learn(choice, space, *args, **options)
-        for matrices in space.modalities.states if hasattr(space, "modalities") else [space.matrices]:
+    def learned(choice, plan, state, *args, **options):
+        tally = learn(choice, plan, state, *args, **options)
+        for matrices in getattr(state, "states", [state]):
             matrices.symmetrize()
         return tally
 

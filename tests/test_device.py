@@ -32,9 +32,9 @@ from paloma._core.choice import Choice  # noqa: E402
 from paloma._core.locality import Locality  # noqa: E402
 from paloma._core.measure import DISTANCE, SIMILARITY  # noqa: E402
 from paloma._core.psd import Psd  # noqa: E402
-from paloma._core.space import Beginning, Pass  # noqa: E402
+from paloma._core.space import Beginning  # noqa: E402
 from paloma._core.step import Step  # noqa: E402
-from paloma._core.stream import Counts, Stream  # noqa: E402
+from paloma._core.stream import Counts, Pass, Stream  # noqa: E402
 from paloma._device import precision, tf32_allowed  # noqa: E402
 from paloma._spaces.dense import Dense  # noqa: E402
 from paloma._spaces.device import OnDevice  # noqa: E402
@@ -67,7 +67,8 @@ def learned(representation, choice, X, codes, triplets, weight, averaging=False,
     counts, tau, gaps = Counts(), np.empty(len(triplets)), np.empty(len(triplets))
     for _ in range(2):
         stream = Stream(X, triplets, codes, space.factor, weight, tau, None, gaps)
-        counts.add(space.learn(choice, stream, counts, Pass(averaging, rng, block)))
+        how = Pass(counts.seen, counts.rate if averaging else None, block, rng=rng)
+        counts.add(space.learn(choice, stream, counts, how))
     space.close()
     host = space.on_host() if isinstance(representation, OnDevice) else space
     return host.matrices, tau, gaps

@@ -21,6 +21,15 @@ def test_the_guard_stops_a_vandal():
     assert precision(session(60, invert=True, guard=False)) < plain - 0.02
 
 
+def test_one_statement_is_told_of_as_one():
+    search = session(1)
+    assert str(search.quality()).startswith("1 statement, 1 judged before it was learned: ")
+    assert repr(search).endswith("after 1 statement")
+    search = session(2)
+    assert str(search.quality()).startswith("2 statements, 2 judged before they were learned: ")
+    assert repr(search).endswith("after 2 statements")
+
+
 def test_a_vandal_does_not_silence_others():
     search = session(60, user="anna")
     session(60, user="eve", invert=True, search=search, seed=1)

@@ -10,6 +10,7 @@ import paloma
 from helpers import inside
 from paloma import L2ODML, L2OSL, LODML, LOSL, OASIS, ODML, OKS, OMDML, DiagonalODML, MetricKNeighborsClassifier
 from paloma._training.guard import GLOBAL, LOCAL, MIN_ROWS, cautious, gathered
+from paloma._training.trainer import Trainer
 from paloma.preprocessing import UnitRows
 
 X, Y = load_wine(return_X_y=True)
@@ -23,6 +24,21 @@ def test_plain_iterates_and_what_few_rows_say_is_followed():
     assert ODML(random_state=0, scale=None).partial_fit(X, triplets=triplets).strength_ == 1.0
     assert ODML(random_state=0).partial_fit(X[: MIN_ROWS - 1], triplets=[[0, 1, 2]]).strength_ == 1.0
     assert ODML(random_state=0).partial_fit(X, triplets=np.empty((0, 3), int)).strength_ == 1.0
+
+
+def test_no_pass_is_made_over_nothing(monkeypatch):
+    """What is heard is cut in two only if it is more than one, and more than there was before."""
+    passes, learned = [], Trainer._pass
+
+    def counted(self, stream, *others, **more):
+        passes.append(len(stream.triplets))
+        return learned(self, stream, *others, **more)
+
+    monkeypatch.setattr(Trainer, "_pass", counted)
+    model = LODML(random_state=0)
+    for n in (1, 1, 5, 6):
+        model.partial_fit(X, triplets=[[0, 1, 60]] * n)
+    assert passes == [1, 1, 2, 3, 6]
 
 
 def literal_heard(model, statements, signs):

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.frozen import FrozenEstimator
 
 from helpers.index import CLASSES, LEARNERS, MORE, SHARES, Y_MORE, Q, X, Y, agrees, fitted, is_distance, literal
-from paloma import L2ODML, LODML, LOSL, OASIS, MetricIndex
+from paloma import L2ODML, LODML, LOSL, OASIS, MetricIndex, load, save
 
 
 @pytest.mark.parametrize("y", CLASSES.values(), ids=CLASSES.keys())
@@ -191,6 +191,18 @@ def test_ids_of_ones_own():
         index.add(X[:1], Y[:1])
     with pytest.raises(TypeError, match="the same type"):
         index.add(X[:1], Y[:1], ids=[7])
+
+
+def test_an_index_that_grew_answers_as_its_copy_from_a_file(tmp_path):
+    """To the last digit, also if so many values are asked for that all items are whitened first."""
+    metric = LODML(random_state=0).fit(X, Y)
+    index = MetricIndex(metric)
+    assert metric.whitener_ is not None
+    for part in np.array_split(np.arange(60), 3):
+        index.add(X[part] + part.mean(), Y[part])  # the middle of the items wanders
+    save(index, tmp_path / "index.paloma")
+    for one, two in zip(index.search(Q, 50), load(tmp_path / "index.paloma").search(Q, 50), strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def test_equal_items_come_in_the_order_in_which_they_were_added():

@@ -311,7 +311,8 @@ def test_the_command(tmp_path, monkeypatch, address):
     told = run("serve", address, "--table", "t", "--get", "/api/v1/version", "--vectors", "v", code=1).output
     assert "no table 't'" in told
     assert SECRET not in told
-    assert run("serve", "--state", "s", "--get", "/api/v1/version").output
+    (tmp_path / "items.csv").write_text("x,y\n1,2\n3,4\n")
+    assert run("serve", "items.csv", "--state", "s", "--get", "/api/v1/version").output
     told = run("serve", address, "--table", "t", "--state", "s", "--get", "/api/v1/version").output
     assert "the table t is not read" in told
     assert SECRET not in told

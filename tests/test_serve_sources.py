@@ -21,7 +21,7 @@ from helpers.cli import run  # noqa: E402
 from helpers.servers import TOKEN, Servers  # noqa: E402
 from helpers.service import MARK, Service, some_digits  # noqa: E402
 from paloma.datasets import embed  # noqa: E402
-from paloma.serve import answer, from_images, from_table, is_new  # noqa: E402
+from paloma.serve import Items, answer, from_images, from_table, is_new  # noqa: E402
 from paloma.serve._engine import Engine  # noqa: E402
 from paloma.serve._journal import Journal  # noqa: E402
 
@@ -270,6 +270,30 @@ def test_ids_may_be_paths_of_files(tmp_path):
     assert (status, body) == (200, (tmp_path / "p" / "cats" / "1.png").read_bytes())
     assert json.loads(answer(tmp_path / "s", "/api/v1/items/cats/1.png")[1])["id"] == "cats/1.png"
     assert answer(tmp_path / "s", "/api/v1/items/cats%2F2.png/picture")[0] == 404
+
+
+def test_an_id_may_end_as_the_way_to_a_picture_does(tmp_path):
+    """The slash before what stands for the picture is a plain one, that of an id is %2F."""
+    shown = Items(np.eye(2), ["cat", "cat/picture"], labels=["one", "two"], pictures=["pixels:00", "pixels:ff"])
+    assert answer(tmp_path / "s", "/api/v1/items/cat", shown)[0] == 200
+    one, two = (answer(tmp_path / "s", f"/api/v1/items/{id}/picture") for id in ("cat", "cat%2Fpicture"))
+    assert one[0] == two[0] == 200
+    assert one[1] != two[1]
+    status, body = answer(tmp_path / "s", "/api/v1/items/cat%2Fpicture")
+    assert (status, json.loads(body)["label"]) == (200, "two")
+
+
+def test_features_without_rows_are_refused():
+    with pytest.raises(ValueError, match="vectors has no rows"):
+        Items(np.empty((0, 2)), [], features=["a", "b"])
+
+
+def test_a_folder_to_ask_must_be_there(tmp_path, monkeypatch):
+    """Else a typing error would be answered from scikit-learn's digits, and kept."""
+    monkeypatch.chdir(tmp_path)
+    told = run("serve", "--state", "typo", "--get", "/api/v1/version", code=1).output
+    assert "--get: typo holds no items. Name a folder that was served, or a SOURCE of items." in told
+    assert not (tmp_path / "typo").exists()
 
 
 def test_the_client_of_the_documentation(tmp_path):

@@ -10,7 +10,7 @@ import paloma
 from paloma import L2ODML, LODML, LOSL, OASIS, ODML, SLMOML
 from paloma._training.guard import drawn
 from paloma._training.mining import closest_of_class
-from paloma._training.powers import better_power
+from paloma._training.starts import better_power
 from paloma._training.whitening import FORMS, diagonal_whitener, full_whitener, low_rank_whitener, whitener_from
 from twins.neighbors import mixed_shares
 

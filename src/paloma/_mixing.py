@@ -56,7 +56,7 @@ def begin(settings: Settings, labels: Labels, scale: Any, rows: Rows, triplets: 
     """
     reservoir = Reservoir(settings.reservoir_size)
     model = Model(labels, settings.generator(), reservoir, scale, False, sp.issparse(rows), from_labels=True)
-    Trainer(settings, model).begin_space(rows, triplets, n_triplets)
+    model.begin(settings, rows, triplets, n_triplets)
     model.space.close()
     return model
 

@@ -342,7 +342,10 @@ def check_between(name: str, value: Any, low: int, high: int) -> None:
         raise ValueError(f"{name} must be an integer of at most {high}, got {value!r}.")
 
 
-def check_word(name: str, value: Any, words: tuple[Any, ...]) -> None:
-    """One of a few words."""
-    if not any(value is word or (isinstance(value, str) and value == word) for word in words):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}.")
+def check_word(name: str, value: Any, words: tuple[Any, ...]) -> Any:
+    """One of a few words, which is returned; NumPy's booleans, as grids hold them, are Python's."""
+    plain = bool(value) if isinstance(value, np.bool_) else value
+    for word in words:
+        if plain is word or (isinstance(plain, str) and plain == word):
+            return word
+    raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}.")

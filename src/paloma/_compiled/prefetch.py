@@ -4,6 +4,9 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic, overload
 
+# Bytes of a line.
+LINE = 64
+
 
 def prefetch(matrix, i, j):
     """Have the caches fetch what is near matrix[i, j], without waiting for it."""

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .jit import compiled, inlined
-from .lines import LINE
-from .prefetch import prefetch
+from .prefetch import LINE, prefetch
 from .steps import squared_norm, take
 
 

@@ -27,6 +27,11 @@ def project(matrix: Array) -> Array:
     return symmetric - part if less else part
 
 
+def afresh(_: Hashable, matrix: Array) -> Array:
+    """P_+ of a matrix of this name, whatever it was before: what `Follower.project` does that knows nothing."""
+    return project(matrix)
+
+
 def lifted(matrix: Array, floor: float) -> Array:
     """A symmetric matrix, if it is positive definite; otherwise the nearest one without eigenvalues below a floor."""
     if _definite(matrix):

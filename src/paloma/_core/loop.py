@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from .._progress import report
 from .._validation import read_only
 from .choice import Choice
-from .stream import AVERAGE_EVERY, Stream, Tally
+from .stream import AVERAGE_EVERY, Pass, Stream, Tally
 
 # Learns triplets start to stop; returns (sum of hinge losses, steps taken).
 Block = Callable[[int, int], tuple[float, int]]
@@ -37,12 +37,8 @@ class Unbroken:
         return self.learn(start, stop, averages or [])
 
 
-class Blockwise(Protocol):
-    """What the loop asks of a space."""
-
-    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
-        """How to learn a stretch of triplets, and how many at a time at most."""
-        ...
+class State(Protocol):
+    """What the loop asks of what a plan learns on."""
 
     def project(self) -> None:
         """P_+ of every matrix, in place."""
@@ -53,49 +49,41 @@ class Blockwise(Protocol):
         ...
 
 
-def learn(
-    choice: Choice,
-    space: Blockwise,
-    stream: Stream,
-    *,
-    block: int | str = "auto",
-    seen: int = 0,
-    averaging: Callable[[int], float] | None = None,
-    advance: Callable[[int, float], Any] | None = None,
-) -> Tally:
-    """Learn a stream of triplets in the given order.
+# plan(choice, state, stream, block): how to learn a stretch of triplets, and how many at a time at most.
+Plan = Callable[[Choice, Any, Stream, int | str], tuple[Block, int]]
 
-    seen : triplets learned before, so that psd every n and averaging keep their rhythm over calls.
-    averaging : weight of the iterate after `n` triplets in the running average; None keeps no average.
-    """
+
+def learn(choice: Choice, plan: Plan, state: State, stream: Stream, how: Pass) -> Tally:
+    """Learn a stream of triplets in the given order."""
     if not len(stream.triplets):
         return Tally()
     if not sp.issparse(stream.X):
         stream.X = read_only(stream.X)
-    learn_block, size = space.plan(choice, stream, block)
-    unbroken = learn_block if isinstance(learn_block, Unbroken) and averaging and not choice.psd.every else None
-    rhythm = [n for n in (choice.psd.every, AVERAGE_EVERY if averaging and unbroken is None else 0) if n]
+    every, seen, rate = choice.psd.every, how.seen, how.rate
+    learn_block, size = plan(choice, state, stream, how.block)
+    unbroken = learn_block if isinstance(learn_block, Unbroken) and rate and not every else None
+    rhythm = [n for n in (every, AVERAGE_EVERY if rate and unbroken is None else 0) if n]
     tally, begin = Tally(), perf_counter()
     for start, stop in cuts(len(stream.triplets), size, rhythm, seen):
         if unbroken is None:
             loss, updates = learn_block(start, stop)
         else:
-            loss, updates = unbroken(start, stop, due(averaging, seen + start, seen + stop))
+            loss, updates = unbroken(start, stop, due(rate, seen + start, seen + stop))
         tally.add(stop - start, loss, updates)
-        if choice.psd.every and (seen + stop) % choice.psd.every == 0:
-            space.project()
-        if averaging and unbroken is None and (seen + stop) % AVERAGE_EVERY == 0:
-            space.average(averaging(seen + stop))
+        if every and (seen + stop) % every == 0:
+            state.project()
+        if rate and unbroken is None and (seen + stop) % AVERAGE_EVERY == 0:
+            state.average(rate(seen + stop))
         begin = report(stop - start, loss, updates, begin)
-        if advance:
-            advance(stop - start, loss / (stop - start))
+        if how.advance:
+            how.advance(stop - start, loss / (stop - start))
     return tally
 
 
-def due(averaging: Any, first: int, last: int) -> Averages:
+def due(rate: Any, first: int, last: int) -> Averages:
     """Averages due between so many triplets seen and so many."""
     ends = range(first - first % AVERAGE_EVERY + AVERAGE_EVERY, last + 1, AVERAGE_EVERY)
-    return [(end - first, averaging(end)) for end in ends]
+    return [(end - first, rate(end)) for end in ends]
 
 
 def cuts(n: int, size: int, rhythm: list[int], seen: int) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ import numpy as np
 from .._typing import Array, Rows
 from .._validation import check_magnitude, check_units
 from .choice import Choice
-from .stream import Counts, Stream, Tally
+from .stream import Counts, Pass, Stream, Tally
 
 # Pairs of a block of learning, about: what one product takes on a side.
 PAIRS = 512
@@ -37,21 +37,6 @@ class Beginning:
     n_classes: int
     rng: np.random.Generator
     whole: bool = False
-
-
-@dataclass(frozen=True)
-class Pass:
-    """How one pass over a stream is made.
-
-    averaging : whether averaged iterates are kept; once begun, they always are.
-    rng : randomness of the model, for spaces that draw.
-    advance : called with (triplets, mean loss) after each stretch, for a progress bar.
-    """
-
-    averaging: bool
-    rng: np.random.Generator
-    block: int | str = "auto"
-    advance: Any = None
 
 
 @dataclass(frozen=True)

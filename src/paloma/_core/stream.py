@@ -1,5 +1,6 @@
 """What the learning loop works on: a learner as a choice of parts, a stream of triplets, what was seen of it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,24 @@ class Stream:
     scale: Array | None = None
     about: Array | None = None
     points: Any = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """How one pass over a stream is made.
+
+    seen : triplets learned before, so that psd every n and averaging keep their rhythm over calls.
+    rate : weight of the iterate after `n` triplets in the running average; None keeps no average.
+    block : triplets, or pairs, that are learned at a time; "auto": as many as pay.
+    advance : called with (triplets, mean loss) after each stretch, for a progress bar.
+    rng : randomness of the model, for spaces that draw.
+    """
+
+    seen: int = 0
+    rate: Callable[[int], float] | None = None
+    block: int | str = "auto"
+    advance: Callable[[float, float], Any] | None = None
+    rng: Any = None
 
 
 @dataclass

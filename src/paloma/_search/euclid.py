@@ -18,10 +18,12 @@ SMALL_DATA = 1 << 20
 
 
 def minus(rows: Any, center: Array | None) -> Any:
+    """Rows about a center, if there is one."""
     return rows if center is None else rows - center
 
 
 def center_of(X: Any) -> Array | None:
+    """The mean of dense rows; CSR rows would be filled if one were taken from them."""
     return None if sp.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
@@ -59,7 +61,7 @@ def by_class(
             continue
         mine = others[places]
         members = candidates[members_of[code]]
-        shift = None if center is None else X[members].mean(axis=0, dtype=np.float64).astype(X.dtype)
+        shift = None if center is None else center_of(X[members])
         rows, queries = minus(X[members], shift), minus(X[anchors[mine]], shift)
         own = np.searchsorted(members, anchors[mine])
         own = np.where(members[np.minimum(own, len(members) - 1)] == anchors[mine], own, -1)

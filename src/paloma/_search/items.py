@@ -15,6 +15,7 @@ from .._threads import in_threads, in_turn, sharing
 from .._typing import Array
 from . import pruning
 from .codes import Codes, smallest
+from .euclid import center_of, minus
 from .tiles import ITEM_TILE, QUERY_TILE, Factors, Items, certified, nearest, product_of
 
 # Candidates of one query are the nearest of this many times as many by bytes.
@@ -24,6 +25,8 @@ PAIRS = 4096
 # Differences are those of mapped rows if there are so many times as many pairs as rows, and if the square of a
 # difference is at least this share of that of the query: nearer ones lose digits.
 FEWER, APART = 2, 1 / 8
+# A center, and rows that were mapped about it.
+About = tuple[Array | None, Array]
 
 
 class Metric(Protocol):
@@ -63,9 +66,8 @@ class LocalItems:
     """
 
     def __init__(self, metric: Metric, X: Any, codes: Array, by: Mapping | None = None) -> None:
-        self.metric, self._inside, self._by, self.center = by or metric, metric, by, None
-        if metric.symmetric and not sp.issparse(X):
-            self.center = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+        self.metric, self._inside, self._by = by or metric, metric, by
+        self.center = center_of(X) if metric.symmetric else None
         codes = metric.resolve(codes)
         with self._sharing(X):
             self._hold(X, codes, *self._map(X, codes))
@@ -115,7 +117,7 @@ class LocalItems:
         return revised
 
     def _centered(self, rows: Any) -> Any:
-        return rows if self.center is None else rows - self.center
+        return minus(rows, self.center)
 
     def _like_items(self, Q: Any) -> Any:
         """Queries of the items' kind, dense or CSR."""
@@ -204,13 +206,13 @@ class LocalItems:
             forms = self.metric.query_forms(rows, self.distinct)
         return eps * (np.sqrt(np.abs(forms).max(axis=1)) + self.extent) ** 2
 
-    def _formed(self, Q: Any, ids: Array, mapped: Array | None) -> Array:
+    def _formed(self, Q: Any, ids: Array, mapped: About | None) -> Array:
         """Values of the items of these numbers, (n_queries, n), formed directly, as a search returns them."""
         values = self._pairs(Q, np.repeat(np.arange(Q.shape[0]), ids.shape[1]), ids.ravel(), mapped)
         return (values if self.metric.symmetric else -values).reshape(ids.shape)
 
-    def _pairs(self, Q: Any, numbers: Array, ids: Array, mapped: Array | None = None) -> Array:
-        """Values of pairs (number of a query, number of an item), formed directly; `mapped`: all items, if known."""
+    def _pairs(self, Q: Any, numbers: Array, ids: Array, mapped: About | None = None) -> Array:
+        """Values of pairs (number of a query, number of an item), formed directly; `mapped`: see `_mapped_if_fewer`."""
         values, codes = np.empty(len(ids)), self.codes[ids]
         order = np.arange(len(ids)) if self.soft else np.argsort(codes, kind="stable")
         metric, pairs = self._of_pairs(Q, mapped)
@@ -219,15 +221,19 @@ class LocalItems:
             values[part] = metric.values(*pairs(numbers[part], ids[part]), codes[part])
         return values
 
-    def _mapped_if_fewer(self, Q: Any, k: int) -> Array | None:
-        """The mapped items, if mapping rows costs less than mapping the differences of k pairs of each query."""
+    def _mapped_if_fewer(self, Q: Any, k: int) -> About | None:
+        """The center of the items and, about it, all of them mapped, if mapping rows costs less than mapping the
+        differences of k pairs of each query.
+
+        It is the center of today's items, not of those that came first: so a copy from a file gives the same values.
+        """
         by, n = self._by, Q.shape[0]
         if by is None or not self.metric.symmetric or sp.issparse(Q) or n * k < FEWER * (n + len(self.X)):
             return None
-        mapped: Array = by.mapped(self._centered(self.X))
-        return mapped
+        center = center_of(self.X)
+        return center, by.mapped(minus(self.X, center))
 
-    def _of_pairs(self, Q: Any, mapped: Array | None) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
+    def _of_pairs(self, Q: Any, mapped: About | None) -> tuple[Metric, Callable[[Array, Array], tuple[Any, Any]]]:
         """A metric, and what gives it both sides of pairs, by parts: rows, or for a distance their differences."""
         if not self.metric.symmetric:
             return self.metric, lambda numbers, ids: (Q[numbers], self.X[ids])
@@ -239,11 +245,12 @@ class LocalItems:
         by = self._by
         if by is None or mapped is None:
             return self.metric, apart
-        centered = self._centered(Q)
+        center, right = mapped
+        centered = minus(Q, center)
         left, norms = by.mapped(centered), squared_norms(centered)
 
         def mapped_apart(numbers: Array, ids: Array) -> tuple[Array, Array]:
-            gaps, images = Q[numbers] - self.X[ids], left[numbers] - mapped[ids]
+            gaps, images = Q[numbers] - self.X[ids], left[numbers] - right[ids]
             near = squared_norms(gaps) < APART * norms[numbers]
             images[near] = by.mapped(gaps[near])
             return images, images

@@ -26,7 +26,7 @@ from .._compiled.topk import nearest_mixed
 from .._core.locality import SHARED, UNSEEN
 from .._core.stream import Stream
 from .._progress import reporting
-from .._reading.whitened import whitened
+from .._reading.whiteners import whitened
 from .._rows import evenly_spaced, stacked
 from .._search.voting import vote_weights
 from .._typing import Array, Rows
@@ -215,9 +215,9 @@ def _by_cut(
         return None
     chosen, part, turns = parts
     X, codes = X[chosen], codes[chosen]
+    points, found, numbers = _points(settings), [], []
     inside = settings.space.turned(whitened(X, model.whitener), len(np.unique(codes)))
     places = model.places(X, codes)
-    points, found, numbers = _points(settings), [], []
     for number in range(turns):
         taught, rows = part == number, evenly_spaced(np.flatnonzero(part == 1 - number), MAX_JUDGED)
         with reporting(None):
@@ -250,7 +250,7 @@ def _taught(
     half.from_labels = True
     trainer = Trainer(replace(settings, choice=choice), half)
     mined = settings.mining.mine(settings.mining.rows(X), codes)
-    trainer.begin_space(X, mined.triplets)
+    half.begin(trainer.settings, X, mined.triplets)
     evenly = codes if settings.balanced else None
     for _ in range(N_PASSES):
         trainer.learn(Stream(X, mined.shuffled(rng, evenly), places, half.space.factor), True)
@@ -320,9 +320,11 @@ def tables_of(
     part. A class that the metric has not met is read by it as well.
     """
     voters, Q, items = X[:n], X[rows], None
+    both = np.empty((2, Q.shape[0], voters.shape[0]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a half may come to a metric of 0; nobody will use it
-        both = [_common_values(metric, Q, voters) for metric in (start, learned)]
+        for metric, values in zip((start, learned), both, strict=True):
+            _common_values(metric, Q, voters, values)
         if places is not None and learned.locality.is_local:
             kinds = learned.resolve(places[:n])
             if kinds.ndim == 1:
@@ -333,7 +335,7 @@ def tables_of(
         tile = slice(a, a + QUERY_TILE)
         part, own = rows[tile], None
         tables = room[:, : len(part)]
-        tables[0], tables[1] = (values[tile] for values in both)
+        tables[:2] = both[:, tile]
         if items is None:
             tables[2] = tables[1]
         else:
@@ -346,12 +348,11 @@ def tables_of(
         yield part, tables, own
 
 
-def _common_values(metric: Any, Q: Rows, X: Rows) -> Array:
+def _common_values(metric: Any, Q: Rows, X: Rows, out: Array) -> None:
     """Values of rows Q with rows X under the shared part; of a distance, whichever are fewer are mapped."""
     swapped = metric.symmetric and Q.shape[0] < X.shape[0]
-    items, rows = (Q, X) if swapped else (X, Q)
-    values: Array = metric.items(items, np.full(items.shape[0], SHARED, np.int32)).rough_values(rows)
-    return values.T if swapped else values
+    items, rows, out = (Q, X, out.T) if swapped else (X, Q, out)
+    metric.items(items, np.full(items.shape[0], SHARED, np.int32)).rough_values(rows, out)
 
 
 def scores(

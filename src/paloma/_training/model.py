@@ -12,11 +12,10 @@ import scipy.sparse as sp
 
 from .._core.locality import FREE, Labels
 from .._core.regions import Regions
-from .._core.space import Kept, Space
+from .._core.space import Beginning, Kept, Space
 from .._core.stream import Counts
 from .._reading import Balance, Reader
-from .._reading.whitened import Whitened, on_whitened, whitened
-from .._reading.whiteners import Whitener
+from .._reading.whiteners import Whitened, Whitener, on_whitened, whitened
 from .._typing import Array, Rows
 from .drift import Drift
 from .reservoir import Reservoir
@@ -67,6 +66,19 @@ class Model:
             vars(self).update(before)
             self.rng.bit_generator.state = state
             raise
+
+    def begin(self, settings: Settings, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
+        """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
+        n = n_triplets or (0 if triplets is None else len(triplets))
+        at = Beginning(X, triplets, n, self.scale, len(self.labels), self.rng, self.whole)
+        self.space = on_whitened(settings.space, self.whitener, X.shape[1]).begin(settings.choice, at)
+
+    def freeze(self, settings: Settings, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
+        """Once the first triplets form, fix the whitener and, from rows that it whitened, the scale; then begin."""
+        if self.scale is None and len(triplets):
+            inside = whitened(X, whitener)
+            self.whitener, self.scale = whitener, settings.scaling.scale(inside, triplets)
+            self.begin(settings, inside, triplets)
 
     def know(self, labels: Labels) -> None:
         """Take in more classes."""

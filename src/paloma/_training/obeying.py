@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from .._core.locality import FREE, SHARED
-from .._core.space import Pass
 from .._core.step import Step
-from .._core.stream import Stream
-from .._reading.whitened import whitened
+from .._core.stream import Pass, Stream
+from .._reading.whiteners import whitened
 from .._rows import stacked
 from .._typing import Rows
 from .model import Model
 from .settings import Settings
-from .trainer import Trainer
 
 # A statement is to hold with this share of the margin; how often the step for it is doubled and bisected; its bound.
 OBEYED, MAX_TRIALS, BISECTIONS, MAX_C = 0.05, 24, 5, 1e6
@@ -42,7 +40,7 @@ def obeying(settings: Settings, model: Model, rows: Rows, labels: list[Any], typ
             codes[k] = model.labels.codes(np.array([label]))[0]
     if model.scale is None:
         triplets = model.rng.integers(0, 3 + typical.shape[0], (N_TYPICAL, 3))
-        Trainer(settings, model).freeze(stacked([rows, typical]), np.vstack([[0, 1, 2], triplets]), None)
+        model.freeze(settings, stacked([rows, typical]), np.vstack([[0, 1, 2], triplets]), None)
     places, target = model.places(rows, codes), OBEYED * settings.choice.margin
     lead = _lead(settings, model, rows, places)
     if lead >= 0.5 * target:
@@ -50,7 +48,7 @@ def obeying(settings: Settings, model: Model, rows: Rows, labels: list[Any], typ
     triplet = np.array([[0, 1, 2]])
     if model.strength[0] == 0.0:
         known = whitened(stacked([rows, typical]), model.whitener)
-        Trainer(settings, model).begin_space(known, triplet, N_TYPICAL)
+        model.begin(settings, known, triplet, N_TYPICAL)
         model.strength, model.evidence = (1.0, 1.0), None
     model.space.adopt(model.blend(settings))
     model.counts.n_means, model.metric = 0, None
@@ -81,7 +79,7 @@ def _moved(settings: Settings, model: Model, stream: Stream, margin: float) -> M
     """A copy of the model after the step that gives a triplet this margin."""
     out = deepcopy(model)
     choice = replace(settings.choice, C=MAX_C, margin=margin, step=Step.parse("pa1", None), forget=0.0)
-    out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(False, out.rng)))
+    out.counts.add(out.space.learn(choice, replace(stream), out.counts, Pass(out.counts.seen, rng=out.rng)))
     out.counts.forget, out.metric, out.balance = settings.choice.forget, None, None
     return out
 

@@ -13,8 +13,7 @@ from .._threads import sharing
 from .._typing import Array, Rows
 from .._validation import check_not_tiny
 from .mining import TILE, Miner
-from .powers import better_power
-from .units import better_units
+from .starts import better_power, better_units
 from .whitening import MAX_FULL, POWER, whitener_from
 
 # A number for each feature or for few directions is known well enough from the targets of so many rows, evenly spaced.

@@ -8,7 +8,7 @@ import numpy as np
 from .. import _validation as check
 from .._core.locality import FREE
 from .._core.stream import Stream
-from .._reading.whitened import whitened
+from .._reading.whiteners import whitened
 from .._rows import stacked
 from .._search.voting import majority
 from .._typing import Array, Rows

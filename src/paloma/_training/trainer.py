@@ -12,11 +12,10 @@ from .. import _validation as check
 from .._core.interrupt import learning_begins
 from .._core.locality import FREE, SHARED, Labels
 from .._core.regions import Regions
-from .._core.space import PAIRS, Beginning, Pass
-from .._core.stream import Stream, Tally
+from .._core.space import PAIRS
+from .._core.stream import Pass, Stream, Tally
 from .._progress import Advance, narrated, progress, say
-from .._reading.whitened import on_whitened, whitened
-from .._reading.whiteners import Whitener
+from .._reading.whiteners import Whitener, on_whitened, whitened
 from .._rows import stacked
 from .._threads import jobs, sharing
 from .._typing import Array, Rows
@@ -67,8 +66,8 @@ class Trainer:
             n_triplets = len(first) * max(len(blocks), 1)
             self._begin(X, inside, data.labels, rng, first, whitener, whole=True, n_triplets=n_triplets)
             self.model.from_labels = mined is not None
+            stream = self._stream(data, inside, self.model.places(X, own), first)
             averaging = self._averages(given=mined is None, passes=settings.n_epochs)
-            stream = self._stream(data, X, inside, own, first)
             if blocks:
                 self._block_epochs(data.X, codes, blocks, stream, averaging)
             else:
@@ -107,8 +106,8 @@ class Trainer:
             tally = self._learn_rows(rows, codes)
         else:
             whitener = None if model.scale is not None else settings.scaling.first_whitener(rows, data.near)
-            self.freeze(rows, data.given, whitener)
-            stream = self._stream(data, rows, whitened(rows, model.whitener), codes, data.given)
+            model.freeze(settings, rows, data.given, whitener)
+            stream = self._stream(data, whitened(rows, model.whitener), model.places(rows, codes), data.given)
             averaging = self._averages(given=True, passes=1)
             if guard is not None and (codes is None or data.grouped):
                 tally = self._learn_heard(guard, data, rows, codes, stream, averaging)
@@ -128,8 +127,8 @@ class Trainer:
         """One pass over triplets or pairs without labels, which the guard hears before they are learned: if they are
         more than there were before, the second half when the first is learned."""
         n, tally = len(stream.triplets), Tally()
-        middle = n // 2 if n > self.model.counts.seen else n
-        for part in (slice(middle), slice(middle, n)):
+        halves = n > max(self.model.counts.seen, 1)
+        for part in (slice(n // 2), slice(n // 2, n)) if halves else (slice(n),):
             guard.hear(self, rows, *data.statements(part), codes)
             each = (None if values is None else values[part] for values in (stream.weight, stream.shift, stream.about))
             weight, shift, about = each
@@ -145,43 +144,26 @@ class Trainer:
         whitener: Whitener | None, whole: bool = False, n_triplets: int | None = None,
     ) -> None:  # fmt: skip
         """A model at its start; X, also whitened (`inside`), and triplets are the first of what it will see."""
-        settings = self.settings
+        settings, scale = self.settings, self.settings.scaling.scale(inside, triplets)
         reservoir = Reservoir(settings.reservoir_size, settings.window)
-        self.model = model = Model(labels, rng, reservoir, None, whole, sp.issparse(X))
+        self.model = model = Model(labels, rng, reservoir, scale, whole, sp.issparse(X), whitener=whitener)
         if settings.regions is not None:
             model.regions = Regions(settings.regions, settings.soft_regions, int(rng.integers(2**31)))
             if whole:
                 model.regions.learn(X, whole)
-        self._scale(inside, triplets, whitener, n_triplets)
+        model.begin(settings, inside, triplets, n_triplets)
 
-    def _scale(
-        self, inside: Rows, triplets: Array | None, whitener: Whitener | None, n_triplets: int | None = None
-    ) -> None:  # fmt: skip
-        """Fix the whitener, and from triplets of rows that it whitened the scale; Theta is at its start."""
-        self.model.whitener, self.model.scale = whitener, self.settings.scaling.scale(inside, triplets)
-        self.begin_space(inside, triplets, n_triplets)
+    def _stream(self, data: Checked, X: Rows, codes: Any, given: Array) -> Stream:
+        """Triplets, or pairs as triplets, of whitened rows, ready to be learned; the first pairs fix the threshold.
 
-    def freeze(self, X: Rows, triplets: Array, whitener: Whitener | None) -> None:
-        """The same once the first triplets form; the model has not moved before."""
-        if self.model.scale is None and len(triplets):
-            self._scale(whitened(X, whitener), triplets, whitener)
-
-    def begin_space(self, X: Rows, triplets: Array | None, n_triplets: int | None = None) -> None:
-        """Theta at its start, as whitened rows see it; n_triplets : how many there will be, if these are not all."""
-        model, settings = self.model, self.settings
-        n = n_triplets or (0 if triplets is None else len(triplets))
-        at = Beginning(X, triplets, n, model.scale, len(model.labels), model.rng, model.whole)
-        model.space = on_whitened(settings.space, model.whitener, X.shape[1]).begin(settings.choice, at)
-
-    def _stream(self, data: Checked, X: Rows, inside: Rows, codes: Any, given: Array) -> Stream:
-        """Triplets, or pairs as triplets, of whitened rows, ready to be learned; the first pairs fix the threshold."""
-        model, codes = self.model, self.model.places(X, codes)
-        factor = model.space.factor
+        codes : what decides the metric of a row, as `Model.places` gives it.
+        """
+        factor = self.model.space.factor
         if data.pairs is None:
-            return Stream(inside, given, codes, factor, data.weight)
-        threshold = self._threshold(inside, codes, data.pairs, data.targets)
+            return Stream(X, given, codes, factor, data.weight)
+        threshold = self._threshold(X, codes, data.pairs, data.targets)
         measure = self.settings.choice.measure
-        return pair_stream(measure, inside, codes, data.pairs, data.targets, threshold, factor, data.weight)
+        return pair_stream(measure, X, codes, data.pairs, data.targets, threshold, factor, data.weight)
 
     def _threshold(self, X: Rows, codes: Any, pairs: Array, targets: Array) -> float:
         """b: as given, or found from the first pairs and then kept."""
@@ -205,9 +187,11 @@ class Trainer:
         """One pass over a stream."""
         model, settings = self.model, self.settings
         learning_begins()
-        how = Pass(averaging, model.rng, settings.block_size, advance)
-        tally = model.space.learn(settings.choice, stream, model.counts, how)
-        model.counts.add(tally)
+        counts = model.counts
+        rate = counts.rate if averaging or counts.n_means else None  # averages that were once begun are always kept
+        how = Pass(counts.seen, rate, settings.block_size, advance, model.rng)
+        tally = model.space.learn(settings.choice, stream, counts, how)
+        counts.add(tally)
         model.metric = model.balance = None
         return tally
 
@@ -379,7 +363,7 @@ class Trainer:
                 whitener = settings.scaling.first_whitener(pool, settings.scaling.near_pairs(pool, pool_codes, anchors))
             inside = whitened(pool, whitener)
             mined = settings.mining.mine(settings.mining.rows(inside), pool_codes, anchors, model.space)
-            self.freeze(pool, mined.triplets, whitener)
+            model.freeze(settings, pool, mined.triplets, whitener)
             model.from_labels = True
             triplets = mined.shuffled(model.rng)
             averaging = self._averages(given=False, passes=1)

@@ -11,7 +11,8 @@ from .._optional import optional
 from .._typing import Array
 from ..estimators import changed_parameters, learner_of, measure_of, parted, tallies_of
 
-_BARS = "▁▂▃▄▅▆▇█"
+# Heights of a bar, and how many bars are shown at most.
+_BARS, _WIDTH = "▁▂▃▄▅▆▇█", 24
 # The matrices are not examined if they have more entries than this in total.
 _ENTRIES = 200_000_000
 
@@ -112,15 +113,15 @@ def _few(values: list[Any]) -> str:
     return ", ".join(map(str, values[:12])) + (", ..." if len(values) > 12 else "")
 
 
-def bars(values: list[float], width: int = 24) -> str:
-    """Values as at most `width` bars of block characters.
+def bars(values: list[float]) -> str:
+    """Values as at most 24 bars of block characters.
 
     Examples
     --------
     >>> bars([8.0, 4.0, 2.0, 1.0])
     '█▄▂▁'
     """
-    shown = np.array([part.mean() for part in np.array_split(np.asarray(values), min(width, len(values)))])
+    shown = np.array([part.mean() for part in np.array_split(np.asarray(values), min(_WIDTH, len(values)))])
     low, high = min(shown.min(), 0.0), max(shown.max(), 1e-300)
     return "".join(_BARS[int(np.ceil((v - low) / (high - low) * 8 - 1e-9)) - 1 if v > low else 0] for v in shown)
 

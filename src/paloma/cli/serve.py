@@ -88,7 +88,10 @@ def serve(
 
     folder = state or Path(f"{table or Path(source or 'digits').absolute().stem}.served")
     shown = {"id_column": id_column, "label": label, "text": text, "images": images}
-    items = _items(source, table, vectors, encoder, shown) if is_new(folder) else None
+    new = is_new(folder)
+    if new and get is not None and source is None:
+        raise ValueError(f"--get: {folder} holds no items. Name a folder that was served, or a SOURCE of items.")
+    items = _items(source, table, vectors, encoder, shown) if new else None
     if items is None and source is not None:
         shown_source = f"the table {table}" if "://" in source else source  # an address may hold a password
         typer.echo(

@@ -27,6 +27,7 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
     """Check every parameter of a learner that chose these parts."""
     who = type(learner).__name__
     _check_each(learner)
+    guard, averaging = (check.check_word(w, getattr(learner, w), ("auto", True, False)) for w in ("guard", "average"))
     least = check.count_or_auto("least_impostors", learner.least_impostors, learner.n_targets)
     step = Step.parse(learner.step, learner.step_params)
     if step.name == "logistic" and not np.isfinite(learner.C):
@@ -50,17 +51,17 @@ def parse(learner: Any, measure: Measure, locality: Locality, space: Representat
         space.refuse(who, "regions", *(("soft regions",) if soft else ()))
     if learner.remine:
         space.refuse(who, "remine")
-    space.refuse(who, f"scale={learner.scale!r}", *(("guard",) if learner.guard is True else ()))
+    space.refuse(who, f"scale={learner.scale!r}", *(("guard",) if guard is True else ()))
     choice = space.adapted(who, choice)
     # Rows without labels teach nothing if rows are kernel values: their neighbors are unknown to mining.
     semi = Semi.parse("none" if space.pairwise else learner.semi, learner.semi_params)
     sizes = learner.n_targets, learner.n_impostors, learner.impostor_margin, least
     mining = Miner(space, learner.scale is not None, *sizes)
     # With scale=None the plain iterates are read.
-    guarded = space.guarded and learner.scale is not None if learner.guard == "auto" else learner.guard
+    guarded = space.guarded and learner.scale is not None if guard == "auto" else guard
     return Settings(
         who=who, choice=choice, space=space, mining=mining, scaling=Scaler(who, learner.scale, choice, mining),
-        guard=Guard() if guarded else None, averaging=learner.average, regions=regions,
+        guard=Guard() if guarded else None, averaging=averaging, regions=regions,
         soft_regions=soft, semi=semi,
         window=learner.memory == "window" or (learner.memory == "auto" and learner.forget > 0),
         **{name: getattr(learner, name) for name in _AS_THEY_ARE},
@@ -84,13 +85,12 @@ def _check_each(learner: Any) -> None:
     check.check_word("memory", learner.memory, ("auto", "sample", "window"))
     for name in ("balanced", "remine", "early_stopping"):
         check.check_word(name, getattr(learner, name), (True, False))
-    check.check_count("verbose", int(learner.verbose) if isinstance(learner.verbose, bool) else learner.verbose, 0)
+    plain = isinstance(learner.verbose, bool | np.bool_)
+    check.check_count("verbose", int(learner.verbose) if plain else learner.verbose, 0)
     if learner.pair_threshold != "auto":
         check.check_real("pair_threshold", learner.pair_threshold, -1e300, 1e300)
     check.check_word("scale", learner.scale, ("auto", "full", "low-rank", "diagonal", "scalar", None))
-    check.check_word("guard", learner.guard, ("auto", True, False))
     check.check_word("project", learner.project, ("auto", "components", "effective"))
-    check.check_word("average", learner.average, ("auto", True, False))
     check.check_real("forget", learner.forget, 0.0, 0.999)
     regions, soft = getattr(learner, "regions", None), getattr(learner, "soft_regions", False)
     check.check_word("soft_regions", soft, (True, False))

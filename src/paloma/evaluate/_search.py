@@ -12,6 +12,9 @@ from ..estimators import settings_of
 from ..estimators.base import Learner
 from ..triplets import Mined
 
+# Candidates of a race that are never dropped.
+FINALISTS = 3
+
 
 def lam_of(kappa: float) -> float:
     """The lam whose share of the class kernel is kappa = lam^2 / (lam^2 + mu^2), mu = 1 - lam (theory Fact 3).
@@ -68,16 +71,15 @@ class Candidate:
         return settings(self.kappa, self.rate)
 
 
-def race(n: int, n_folds: int, score: Callable[[int, int], float], keep: int = 3) -> tuple[int, dict[int, float]]:
+def race(n: int, n_folds: int, score: Callable[[int, int], float]) -> tuple[int, dict[int, float]]:
     """The best of n candidates by their mean score over folds, without running hopeless ones through every fold.
 
-    After each fold the best quarter stays, and at least `keep`; those are compared on all folds.
+    After each fold the best quarter stays, and at least three; those are compared on all folds.
 
     Parameters
     ----------
     n, n_folds : number of candidates and of folds.
     score : callable(candidate, fold), larger is better.
-    keep : candidates that are never dropped.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def race(n: int, n_folds: int, score: Callable[[int, int], float], keep: int = 3
     for fold in range(n_folds):
         if fold:
             best = sorted(scores, key=lambda c: -float(np.mean(scores[c])))
-            scores = {c: scores[c] for c in sorted(best[: max(keep, -(-len(best) // 4))])}
+            scores = {c: scores[c] for c in sorted(best[: max(FINALISTS, -(-len(best) // 4))])}
         for candidate in scores:
             scores[candidate].append(score(candidate, fold))
     means = {candidate: float(np.mean(values)) for candidate, values in scores.items()}
@@ -124,10 +126,9 @@ def fit_shared(learner: Learner, X: Array, y: Array, mined: Mined) -> Learner:
     the triplets of the rows before `UnitRows`. As in the paper there is neither whitening beyond the recipe's, so that
     scale="auto" is "scalar" here, nor a guard.
     """
-    passes = np.concatenate(
-        [mined.shuffled(rng) for rng in [settings_of(learner).generator()] for _ in range(learner.n_epochs)]
-    )
+    settings = settings_of(learner)
+    passes = np.concatenate([mined.shuffled(rng) for rng in [settings.generator()] for _ in range(learner.n_epochs)])
     project = "effective" if learner.project == "auto" else learner.project
     scale = "scalar" if learner.scale == "auto" else learner.scale
-    copy = clone(learner).set_params(n_epochs=1, average=learner.average is not False, project=project, scale=scale)
+    copy = clone(learner).set_params(n_epochs=1, average=settings.averaging is not False, project=project, scale=scale)
     return copy.fit(X, y, triplets=passes)

@@ -15,10 +15,9 @@ from .._core.choice import Choice
 from .._core.cone import lifted, project
 from .._core.locality import FREE
 from .._core.loop import Block, learn
-from .._core.stream import Stream, answers, asked
+from .._core.stream import Pass, Stream, answers, asked
 from .._spaces.dense.blocks import auto_blocks
 from .._spaces.dense.matrices import Matrices, PairRows, gram, segments_of
-from .._spaces.dense.space import DenseSpace
 from .._spaces.dense.state import matrices_of
 from .._typing import Array
 
@@ -50,7 +49,7 @@ class Metrics:
             "pending": np.ones(len(known)), "mean_shared": None, "mean_stack": None,
         }, symmetric=True)  # fmt: skip
         speakers = np.repeat(np.array([codes.get(user, FREE) for user in users], np.int32), sizes)
-        learn(choice, DenseSpace(learned, planned=_plan), Stream(differences, sides, speakers, weight=weight))
+        learn(choice, _plan, learned, Stream(differences, sides, speakers, weight=weight), Pass())
         learned.symmetrize()
         moved = {name: learned.stack[learned.slot(code)] for name, code in codes.items() if learned.slot(code) >= 0}
         return Metrics(learned.shared, {**self.own, **{name: matrix.copy() for name, matrix in moved.items()}})

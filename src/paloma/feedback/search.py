@@ -49,7 +49,8 @@ class Quality:
     distrusted: tuple[str, ...]
 
     def __str__(self) -> str:
-        text = f"{self.n_statements} statements, {self.n_judged} judged before they were learned: "
+        many, were = ("", "it was") if self.n_statements == 1 else ("s", "they were")
+        text = f"{self.n_statements} statement{many}, {self.n_judged} judged before {were} learned: "
         text += f"{self.now:.3f} ranked right, {self.before:.3f} without feedback; strength {self.strength:.2f}"
         if self.strength < 1.0:
             text += ", held back because a weaker metric ranks recent statements better"
@@ -121,7 +122,8 @@ class FeedbackSearch:
         self._lock, self._preparing = threading.RLock(), threading.Lock()
 
     def __repr__(self) -> str:
-        return f"FeedbackSearch of {len(self):,} items after {len(self._log):,} statements"
+        n = len(self._log)
+        return f"FeedbackSearch of {len(self):,} items after {n:,} statement{'s' * (n != 1)}"
 
     def __len__(self) -> int:
         return len(self._rows.ids)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from .._core.locality import SHARED
 from .._reading import Reader
 from .._rows import squared_norms
+from .._search.euclid import center_of, minus
 from .._search.tiles import ITEM_TILE, best_of, certified
 from .._typing import Array
 from .._validation import of_kind, read_only
@@ -35,8 +36,8 @@ class View:
         self.reader, self.shelf, self.center = reader, shelf, center
         self.shares, self._places, self._known = _regions(reader, shelf) if reader.regions else _classes(reader, shelf)
         self.hard = bool(self.shares.nnz == len(shelf))
-        if center is None and reader.measure.is_distance and not sp.issparse(shelf.X):
-            self.center = shelf.X.mean(axis=0, dtype=np.float64).astype(shelf.X.dtype)
+        if center is None and reader.measure.is_distance:
+            self.center = center_of(shelf.X)
 
     def revised(self, shelf: Shelf) -> "View":
         """Other items under the same metric, in the same coordinates."""
@@ -106,7 +107,7 @@ class View:
         return vectors.toarray() if sp.issparse(vectors) else vectors
 
     def _centered(self, rows: Any) -> Any:
-        return rows if self.center is None else rows - self.center
+        return minus(rows, self.center)
 
     def best_of(self, Q: Any, places: Array, k: int) -> tuple[Array, Array]:
         """The k best of these candidates by their direct values."""

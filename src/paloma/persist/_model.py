@@ -9,8 +9,7 @@ from .._core.locality import Labels
 from .._core.space import Kept
 from .._core.stream import Counts
 from .._reading import Balance
-from .._reading.whitened import on_whitened
-from .._reading.whiteners import NAMES, whitener_of
+from .._reading.whiteners import NAMES, on_whitened, whitener_of
 from .._training.drift import Drift
 from .._training.model import Model
 from .._training.reservoir import Reservoir

@@ -167,7 +167,9 @@ def _reading(app: FastAPI, engine: Engine) -> None:
     # Ids may be paths of files, and servers decode the slashes in them.
     @app.get(f"{PREFIX}/items/{{id:path}}/picture", dependencies=read, response_class=Response)
     async def picture(id: str, request: Request) -> Response:
-        """An item's picture."""
+        """An item's picture; or an item whose id ends in `/picture`, if its slash was sent as %2F."""
+        if not request.scope.get("raw_path", b"/picture").endswith(b"/picture"):
+            return await item(f"{id}/picture")
         data, kind = await asyncio.to_thread(engine.picture, id)
         mark = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         headers = {"etag": mark, "content-security-policy": "default-src 'none'; sandbox"}

@@ -34,6 +34,10 @@ class Items:
     payload: list[dict[str, Any]] = field(default_factory=list)
     features: list[str] | None = None
 
+    def __post_init__(self) -> None:
+        if self.features is not None and not self.ids:
+            raise ValueError("Items: features has names, but vectors has no rows whose numbers they could be names of.")
+
     def parts(self) -> Iterator[tuple[bytes, list[dict[str, Any]]]]:
         """Stretches of items as the journal keeps them: rows as bytes, everything else as plain values."""
         for a in range(0, len(self.ids), _PART):

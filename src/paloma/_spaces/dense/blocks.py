@@ -120,11 +120,11 @@ def _stream_block(choice: Choice, state: Matrices, stream: Stream, start: int, s
     """Triplets start to stop by the fused loop."""
     triplets = stream.triplets[start:stop]
     codes, before = candidate_codes(choice, stream, triplets), state.n_slots
-    slots, out = state.allocate(codes), answers(stream, start, stop)
+    learned, out, slots = asked(choice, stream, start, stop), answers(stream, start, stop), state.allocate(codes)
     free, ragged = None if (slots >= 0).all() else True, is_ragged(stream.X.shape[1], stream.X.dtype)
     fused, case = (distance_stream, ragged) if choice.measure.is_distance else (similarity_stream, free)
     result = fused(
-        asked(choice, stream, start, stop),
+        learned,
         Rows(stream.X, stream.X.dtype.type(stream.factor), working(stream.X.shape[1], stream.X.dtype)),
         Theta(state.shared, state.stack, slots), choice.locality.kernel, case, choice.step.rule, out, stream.scale,
     )  # fmt: skip

@@ -6,15 +6,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from math import prod
 from typing import Protocol, Self
 
 import numpy as np
 from scipy.linalg import blas
 
 from ..._compiled.dense import mirror_upper, move_toward, quadratic_rows
-from ..._compiled.lines import on_lines
 from ..._compiled.members import signed_rows
 from ..._compiled.pairs import scaled_rows
+from ..._compiled.prefetch import LINE
 from ..._compiled.products import gram_of, row_forms, subtract_rows
 from ..._compiled.scratch import Scratch
 from ..._core.cone import project
@@ -42,7 +43,7 @@ class Matrices:
     def __init__(self, start: Array, symmetric: bool) -> None:
         self.start = start
         self.symmetric = symmetric
-        self.shared = on_lines(start.shape, start.dtype)
+        self.shared = _on_lines(start.shape, start)
         self.shared[...] = start
         self.stack = np.empty((0, *start.shape), start.dtype)
         self.slots = np.empty(0, np.int32)
@@ -145,10 +146,6 @@ class Matrices:
     def fork(self) -> Self:
         """A copy to learn from here on."""
         return copy.deepcopy(self)
-
-    def joined(self, fork: "Matrices") -> "Matrices":
-        """This state and what a fork of it learned since."""
-        return fork.fork()
 
     @classmethod
     def mixed(cls, states: Sequence["Matrices"], weights: Array) -> Self:
@@ -488,7 +485,15 @@ def _wider(stack: Array, start: Array) -> Array:
 
 
 def _taller(stack: Array, room: int, start: Array) -> Array:
-    out = on_lines((room, *start.shape), start.dtype)
+    out = _on_lines((room, *start.shape), start)
     out[: len(stack)] = stack
     out[len(stack) :] = start
     return out
+
+
+def _on_lines(shape: tuple[int, ...], like: Array) -> Array:
+    """An empty array that begins where a line of memory does: a vector on two lines takes twice as long."""
+    size = prod(shape) * like.dtype.itemsize
+    flat = np.empty(size + LINE, np.uint8)
+    begin = -flat.ctypes.data % LINE
+    return flat[begin : begin + size].view(like.dtype).reshape(shape)

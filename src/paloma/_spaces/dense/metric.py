@@ -16,7 +16,7 @@ from scipy.linalg import eigh
 
 from ..._compiled.dense import quadratic_forms
 from ..._compiled.scratch import Scratch
-from ..._core.cone import project, project_each, share_below
+from ..._core.cone import afresh, project_each, share_below
 from ..._core.locality import SHARED, UNSEEN, Locality
 from ..._rows import in_blocks, products
 from ..._search.items import LocalItems
@@ -51,7 +51,7 @@ class DenseMetric:
         strength: tuple[float, float] = (1.0, 1.0), projected: Callable[[Hashable, Array], Array] | None = None,
     ) -> None:  # fmt: skip
         self._state, self._cone, self._blend, self._strength = state, cone, blend, strength
-        self._projected = projected or _project
+        self._projected = projected or afresh
         self.locality, self.symmetric = locality, state.symmetric
         self.of_differences = state.symmetric
         self._square, self._own = factor * factor, state.own()
@@ -78,7 +78,7 @@ class DenseMetric:
         with sharing(d, d, d):
             if d <= SMALL:
                 self._matrices.update(zip(classes, self._build_classes(classes), strict=True))
-            elif d**3 < LARGE and self._projected is _project:  # BLAS would not share the work, and following is quick
+            elif d**3 < LARGE and self._projected is afresh:  # BLAS would not share the work, and following is quick
                 self._matrices.update(zip(classes, in_threads(self._build, classes), strict=True))
             for code in new:
                 if code not in self._matrices:
@@ -376,10 +376,6 @@ def resolved(codes: Array, own: Array, is_local: bool) -> Array:
     if not is_local:
         return np.full(len(codes), SHARED, np.int32)
     return np.where((codes < 0) | own.take(codes, mode="clip"), codes, UNSEEN).astype(np.int32, copy=False)
-
-
-def _project(_: Hashable, matrix: Array) -> Array:
-    return project(matrix)
 
 
 def groups(codes: Array) -> list[tuple[int, Array]]:

@@ -1,6 +1,5 @@
 """The dense representation: U and one L per class as d x d matrices."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -12,9 +11,9 @@ from ... import _validation as check
 from ..._core.choice import Choice
 from ..._core.cone import Follower
 from ..._core.fields import Schema
-from ..._core.loop import Block, learn
-from ..._core.space import PAIRS, Beginning, Kept, Pass, Representation, Space
-from ..._core.stream import Counts, Stream, Tally
+from ..._core.loop import Plan, learn
+from ..._core.space import PAIRS, Beginning, Kept, Representation, Space
+from ..._core.stream import Counts, Pass, Stream, Tally
 from ..._search.directions import in_strongest
 from ..._threads import sharing
 from ..._typing import Array, Rows
@@ -25,8 +24,6 @@ from .state import matrices_of, matrices_schema, matrices_state
 
 # Bytes beyond which a single matrix is refused instead of ending in a MemoryError.
 LARGEST = 8 * 2**30
-# How a stretch of triplets is learned on matrices: see `paloma._core.loop.Blockwise.plan`.
-Plan = Callable[[Choice, Matrices, Stream, int | str], tuple[Block, int]]
 # A read-out follows the one before if no more triplets came in between, and if matrices are so large that it pays.
 FEW, WIDE = 64, 48
 # Directions of rows that are enough to judge by, if there are clearly more.
@@ -43,12 +40,6 @@ class StackedSpace(Space):
     @property
     def dtype(self) -> Any:
         return self.matrices.start.dtype
-
-    def project(self) -> None:
-        self.matrices.project()
-
-    def average(self, rate: float) -> None:
-        self.matrices.average(rate)
 
     def drop(self, new_codes: Array) -> None:
         self.matrices.drop(new_codes)
@@ -68,13 +59,13 @@ class StackedSpace(Space):
     def joined(self, fork: Self, choice: Choice, counts: Counts) -> Self:
         out = replace(self, matrices=fork.matrices.fork())
         if choice.psd.word in ("every", "step", "exact"):
-            out.project()
+            out.matrices.project()
         return out
 
 
 @dataclass
 class DenseSpace(StackedSpace):
-    """Matrices, and the geometry that steps add up in: `planned` learns a stretch of triplets on them."""
+    """Matrices, and the geometry that steps add up in: how `planned` learns a stretch of triplets on them."""
 
     planned: Plan = field(default=blocks.plan, repr=False)
     _follower: Follower = field(default_factory=Follower, init=False, repr=False)
@@ -82,19 +73,11 @@ class DenseSpace(StackedSpace):
 
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
         counts.forget = choice.forget
-        rate = counts.rate if how.averaging or counts.n_means else None
-        return self.run(choice, stream, counts.seen, how, rate)
-
-    def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
-        """The loop, with averages taken at this rate; None takes none."""
         with sharing(PAIRS, stream.X.shape[1], stream.X.shape[1]):
-            tally = learn(choice, self, stream, block=how.block, seen=seen, averaging=rate, advance=how.advance)
+            tally = learn(choice, self.planned, self.matrices, stream, how)
         if stream.X.shape[1] < NARROW:  # products of our own read squares on the diagonal, and other loops move halves
             self.close()
         return tally
-
-    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
-        return self.planned(choice, self.matrices, stream, block)
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..._core.choice import Choice
 from ..._core.loop import cuts, due
-from ..._core.space import Beginning, Kept, Pass, Space
-from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
+from ..._core.space import Beginning, Kept, Space
+from ..._core.stream import AVERAGE_EVERY, Counts, Pass, Stream, Tally
 from ..._device import precision, torch
 from ..._progress import report
 from ..._search.device import neighbors_by_class
@@ -79,25 +79,21 @@ class DeviceSpace(Space):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
+        """See `Space`. Out of memory, nothing has changed."""
         if not len(stream.triplets):
             return Tally()
-        rate = counts.rate if how.averaging or counts.n_means else None
-        return self.run(choice, stream, counts.seen, how, rate)
-
-    def run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
-        """The loop, with averages taken at this rate; None takes none. Out of memory, nothing has changed."""
         current = not self.ahead
         try:
             with precision():
-                return self._run(choice, stream, seen, how, rate)
+                return self._learn(choice, stream, how)
         except torch.OutOfMemoryError:
             if current:
                 self.held, self.ahead = None, False
             self.rows = None
             raise MemoryError(self._too_large(stream)) from None
 
-    def _run(self, choice: Choice, stream: Stream, seen: int, how: Pass, rate: Any) -> Tally:
-        X, matrices = self._rows(stream.X), self.on_device()
+    def _learn(self, choice: Choice, stream: Stream, how: Pass) -> Tally:
+        seen, rate, X, matrices = how.seen, how.rate, self._rows(stream.X), self.on_device()
         n_before, slots = matrices.n_slots, self._slots(choice, stream)
         way, self.ahead = way_of(choice, matrices, stream, X, slots), True
         size = self._size(choice, stream, how.block, isinstance(way, Grouped))

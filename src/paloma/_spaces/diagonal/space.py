@@ -8,9 +8,9 @@ import numpy as np
 from ... import _validation as check
 from ..._core.choice import Choice
 from ..._core.fields import Schema
-from ..._core.loop import Block, learn
-from ..._core.space import Beginning, Kept, Pass, Representation
-from ..._core.stream import Counts, Stream, Tally
+from ..._core.loop import learn
+from ..._core.space import Beginning, Kept, Representation
+from ..._core.stream import Counts, Pass, Stream, Tally
 from ..._typing import Array
 from ..dense.space import StackedSpace
 from ..dense.state import put_vectors, vectors_schema, vectors_state
@@ -28,11 +28,7 @@ class DiagonalSpace(StackedSpace):
         """The largest step is C d: |phi|^2 is about d times smaller than that of a full matrix (theory 20)."""
         counts.forget = choice.forget
         choice = replace(choice, C=choice.C * len(self.matrices.start))
-        rate = counts.rate if how.averaging or counts.n_means else None
-        return learn(choice, self, stream, block=how.block, seen=counts.seen, averaging=rate, advance=how.advance)
-
-    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
-        return plan(choice, self.matrices, stream, block)
+        return learn(choice, plan, self.matrices, stream, how)
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)

@@ -23,12 +23,11 @@ from ..._core.choice import Choice
 from ..._core.hedge import Hedge
 from ..._core.locality import FREE
 from ..._core.loop import Block, learn
-from ..._core.stream import Stream, Tally, aggressiveness, candidate_codes
+from ..._core.stream import Pass, Stream, Tally, aggressiveness, candidate_codes
 from ..._typing import Array
 from ..._validation import read_only
-from ..dense.blocks import STREAM_CHUNK, STREAM_DIMENSION, constrained_block, inner, psi
+from ..dense.blocks import STREAM_CHUNK, STREAM_DIMENSION, constrained_block, inner, plan, psi
 from ..dense.matrices import Matrices, PairRows, gram, segments_of
-from ..dense.space import DenseSpace
 
 # Pairs in a block if one matrix serves all classes, and if each class has its own (measured at d = 384).
 PAIRS, LOCAL_PAIRS = 256, 1024
@@ -131,48 +130,18 @@ class Rounds:
     sums: Array
 
 
-@dataclass
-class Together:
-    """All modalities at work on one stream, a round after the other: what the loop asks of a space."""
-
-    modalities: Modalities
-    gating: Gating
-    rounds: Rounds
-
-    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
-        one, size = _way(choice, self.modalities, stream, block)
-        return partial(one, choice, self.modalities, stream, gating=self.gating, rounds=self.rounds), size
-
-    def project(self) -> None:
-        self.modalities.project()
-
-    def average(self, rate: float) -> None:
-        self.modalities.average(rate)
-
-
-def learn_modalities(
-    choice: Choice,
-    gating: Gating,
-    modalities: Modalities,
-    stream: Stream,
-    *,
-    block: int | str,
-    seen: int,
-    averaging: Callable[[int], float] | None,
-    advance: Callable[[float, float], Any] | None,
-) -> Tally:
-    """Learn a stream on all modalities; see `paloma._core.loop.learn`. `averaging` may depend on `n` alone."""
+def learn_modalities(choice: Choice, gating: Gating, modalities: Modalities, stream: Stream, how: Pass) -> Tally:
+    """Learn a stream on all modalities; see `paloma._core.loop.learn`. `how.rate` may depend on `n` alone."""
     n, hedge = len(stream.triplets), modalities.hedge
     if not n:
         return Tally()
     hedge.beta = gating.beta
     shape = (n, len(modalities.columns))
     rounds = Rounds(np.zeros(shape), np.zeros(shape), np.ones(n, np.bool_), hedge.log_betas(n), hedge.losses.copy())
-    learner = partial(learn, choice, block=block, seen=seen, averaging=averaging)
     if modalities.independent(choice, gating):
-        _learn_apart(learner, modalities, stream, rounds, advance)
+        _learn_apart(choice, modalities, stream, rounds, how)
     else:
-        learner(Together(modalities, gating, rounds), stream, advance=advance)
+        learn(choice, partial(_together, gating=gating, rounds=rounds), modalities, stream, how)
     modalities.settle()
     charged = aggressiveness(choice, stream, 0, n) > 0  # a triplet of weight 0 discounts no expert
     theta = hedge.play(rounds.gaps >= choice.margin - _tie(choice, stream), rounds.opened & charged)
@@ -183,23 +152,30 @@ def learn_modalities(
     return Tally(n, int((rounds.tau != 0).any(axis=1).sum()), float(loss))
 
 
-def _learn_apart(
-    learner: Callable[..., Tally], modalities: Modalities, stream: Stream, rounds: Rounds, advance: Any
-) -> None:
+def _learn_apart(choice: Choice, modalities: Modalities, stream: Stream, rounds: Rounds, how: Pass) -> None:
     """Each modality by itself: the gate is always open."""
-    n, m = rounds.tau.shape
-    part = None if advance is None else lambda steps, loss: advance(steps / m, loss)
+    (n, m), advance = rounds.tau.shape, how.advance
+    if advance is not None:
+        how = replace(how, advance=lambda steps, loss: advance(steps / m, loss))
     for r, state in enumerate(modalities.states):
         tau, gaps, X = np.zeros(n), np.zeros(n), select(stream.X, modalities.columns[r])
         factor = modalities.factors[r]
         one = Stream(X, stream.triplets, stream.codes, factor, stream.weight, tau, gaps=gaps)
-        learner(DenseSpace(state), one, advance=part)
+        learn(choice, plan, state, one, how)
         rounds.tau[:, r], rounds.gaps[:, r] = tau, gaps
 
 
 def _tie(choice: Choice, stream: Stream) -> float:
     """Differences of distances up to this are rounding: a mistake, and no reason to open the gate."""
     return float(choice.margin * np.finfo(stream.X.dtype).eps ** (2 / 3))
+
+
+def _together(
+    choice: Choice, modalities: Modalities, stream: Stream, block: int | str, gating: Gating, rounds: Rounds
+) -> tuple[Block, int]:
+    """How all modalities learn a stretch of triplets, a round after the other, and how many at a time."""
+    one, size = _way(choice, modalities, stream, block)
+    return partial(one, choice, modalities, stream, gating=gating, rounds=rounds), size
 
 
 def _way(choice: Choice, modalities: Modalities, stream: Stream, block: int | str) -> tuple[Callable[..., Any], int]:

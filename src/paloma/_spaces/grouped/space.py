@@ -14,8 +14,8 @@ from ..._core.choice import Choice
 from ..._core.fields import Part, Schema
 from ..._core.hedge import Hedge, check_beta, followed, hedge_schema
 from ..._core.psd import Psd
-from ..._core.space import Beginning, Kept, Pass, Representation, Space, scale_of
-from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
+from ..._core.space import Beginning, Kept, Representation, Space, scale_of
+from ..._core.stream import AVERAGE_EVERY, Counts, Pass, Stream, Tally
 from ..._typing import Array, Rows
 from ..dense.matrices import Matrices
 from ..dense.metric import DenseMetric
@@ -178,10 +178,9 @@ class GroupedSpace(Space):
         kind = self.kind
         margin = choice.margin if kind.gate_margin is None else float(kind.gate_margin)
         gating = Gating(np.inf if kind.gate == "own" else margin, kind.beta, kind.eta is not None)
-        rate = _rate_at(counts) if how.averaging or counts.n_means else None
         before = None if kind.rank is None else (deepcopy(self.state), counts.n_means)
-        rhythm: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
-        tally = learn_modalities(choice, gating, self.state, stream, **rhythm)
+        how = how if how.rate is None else replace(how, rate=_rate_at(counts))
+        tally = learn_modalities(choice, gating, self.state, stream, how)
         if before is not None and not np.isfinite(self.state.states[0].shared).all():
             self.state, counts.n_means = before
             size = f"eta={choice.C:g}" if gating.plain else f"C={4 * choice.C:g}"

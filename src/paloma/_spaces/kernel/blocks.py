@@ -29,7 +29,7 @@ HEAD = 1024
 
 @dataclass
 class Work:
-    """A support at work on one stream: what the loop asks of a space, and what a block needs beside it.
+    """A support at work on one stream: what the loop moves, and what a block needs beside it.
 
     judging : whether the triplets are new, so that mistakes on them count for Hedge.
     draws : (n, n_kernels) numbers in [0, 1) that decide which kernels learn from which triplet, or none at all: all do.
@@ -45,15 +45,17 @@ class Work:
     numbered: Array
     members: Array
 
-    def plan(self, choice: Choice, stream: Stream, block: int | str) -> tuple[Block, int]:
-        size = _block_size(self.members) if block == "auto" else int(block)
-        return partial(_index_block, choice, self.index, stream, one_pass=self), size
-
     def project(self) -> None:
         """There is not a matrix to project: psd is never anything but "never"."""
 
     def average(self, rate: float) -> None:
         self.index.pairs.means += rate * (self.index.pairs.steps - self.index.pairs.means)
+
+
+def plan(choice: Choice, work: Work, stream: Stream, block: int | str) -> tuple[Block, int]:
+    """How to learn a stretch of triplets, and how many at a time."""
+    size = _block_size(work.members) if block == "auto" else int(block)
+    return partial(_index_block, choice, work.index, stream, one_pass=work), size
 
 
 def _block_size(members: Array) -> int:

@@ -12,8 +12,8 @@ from ..._core.fields import Schema
 from ..._core.hedge import Hedge
 from ..._core.locality import Locality
 from ..._core.loop import learn
-from ..._core.space import Beginning, Kept, Pass, Representation, Space
-from ..._core.stream import Counts, Stream, Tally, candidate_codes
+from ..._core.space import Beginning, Kept, Representation, Space
+from ..._core.stream import Counts, Pass, Stream, Tally, candidate_codes
 from ..._threads import sharing
 from ..._typing import Array, Rows
 from . import blocks
@@ -157,7 +157,6 @@ class KernelSpace(Space):
         return self.state.dtype
 
     def learn(self, choice: Choice, stream: Stream, counts: Counts, how: Pass) -> Tally:
-        rate = counts.rate if how.averaging or counts.n_means else None
         n, m = len(stream.triplets), len(self.state.kernels)
         draws = np.empty((0, m)) if self.kind.delta is None else how.rng.random((n, m))
         if self.training is not None and stream.codes is not None and len(stream.codes) == len(self.training[0]):
@@ -168,10 +167,9 @@ class KernelSpace(Space):
             return Tally()
         numbers = self.state.enter(stream.X, stream.triplets, candidate_codes(choice, stream, stream.triplets))
         work = blocks.Work(self.state, self.hedge, judging, self.kind.delta or 0.0, draws, counts.seen, *numbers)
-        more: dict[str, Any] = {"block": how.block, "seen": counts.seen, "averaging": rate, "advance": how.advance}
         n_rows = stream.X.shape[0]
         with sharing(n_rows, n_rows, stream.X.shape[1]):
-            return learn(choice, work, replace(stream), **more)
+            return learn(choice, blocks.plan, work, replace(stream), how)
 
     def readout(
         self, choice: Choice, counts: Counts, cone: str, blend: float, strength: tuple[float, float] = (1.0, 1.0)

@@ -15,8 +15,8 @@ from ..._core.choice import Choice
 from ..._core.fields import Schema
 from ..._core.locality import FREE, Locality
 from ..._core.measure import Measure
-from ..._core.space import Beginning, Kept, Pass, Representation, Space
-from ..._core.stream import AVERAGE_EVERY, Counts, Stream, Tally
+from ..._core.space import Beginning, Kept, Representation, Space
+from ..._core.stream import AVERAGE_EVERY, Counts, Pass, Stream, Tally
 from ..._device import torch
 from ..._rows import identity_values
 from ..._search.device import neighbors_by_class
@@ -163,9 +163,9 @@ class ProjectedSpace(Space):
         shift = self._shift(choice, stream, held)
         shift += 0.0 if stream.shift is None else stream.shift
         inside = Stream(held.rows, stream.triplets, stream.codes, stream.factor, stream.weight, tau, shift, stream.gaps)
-        tally = self._run(choice, inside, counts.seen, how)
+        tally = self._run(choice, inside, counts, replace(how, rate=None))
         shares = self._fading_shares if choice.forget else self._shares
-        last, mean = shares(counts, len(tau), how.averaging or counts.n_means > 0)
+        last, mean = shares(counts, len(tau), how.rate is not None)
         codes = np.full((len(tau), 2), FREE, np.int32)
         if stream.codes is not None and choice.locality.is_local:
             codes = stream.codes[stream.triplets[:, 1:]]
@@ -181,15 +181,15 @@ class ProjectedSpace(Space):
         self.state.extend(X)
         return _Held(X, self.state.project(X))
 
-    def _run(self, choice: Choice, inside: Stream, seen: int, how: Pass) -> Tally:
+    def _run(self, choice: Choice, inside: Stream, counts: Counts, how: Pass) -> Tally:
         """Learn projected rows, on the device if there is one."""
         dense = DenseSpace(self.state.inner)
         if self.kind.device is None:
-            tally = dense.run(choice, inside, seen, how, None)
+            tally = dense.learn(choice, inside, counts, how)
             dense.close()  # rows of new directions make the matrices larger
             return tally
         away = DeviceSpace(dense, self.device)
-        tally = away.run(choice, inside, seen, how, None)
+        tally = away.learn(choice, inside, counts, how)
         self.state.inner = away.on_host().matrices
         return tally
 
