@@ -49,7 +49,7 @@ def test_a_refused_call_does_not_move_the_regions(regions):
 
     def refused(model):
         bad = copy.copy(model._model.space)
-        bad.plan = None
+        bad.planned = None
         model._model.space, good = bad, model._model.space
         try:
             model.partial_fit(X + 3, Y)
