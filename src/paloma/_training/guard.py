@@ -349,8 +349,8 @@ def tables_of(
 
 
 def _common_values(metric: Any, Q: Rows, X: Rows, out: Array) -> None:
-    """Values of rows Q with rows X under the shared part; of a distance, whichever are fewer are mapped."""
-    swapped = metric.symmetric and Q.shape[0] < X.shape[0]
+    """Values of rows Q with rows X under the shared part; of a distance, Q are mapped if they are few."""
+    swapped = metric.symmetric and Q.shape[0] < min(X.shape)
     items, rows, out = (Q, X, out.T) if swapped else (X, Q, out)
     metric.items(items, np.full(items.shape[0], SHARED, np.int32)).rough_values(rows, out)
 
