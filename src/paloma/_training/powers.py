@@ -10,7 +10,7 @@ import numpy as np
 from .._reading.whitened import whitened
 from .._rows import squared_norms
 from .._typing import Array
-from .guard import MAX_JUDGED, drawn, scores, strength
+from .guard import MAX_ROWS, drawn, scores, strength
 from .units import START, Whitening
 from .whitening import POWER
 
@@ -21,7 +21,7 @@ def better_power(X: Array, codes: Array, whitener: Whitening) -> float:
     Many rows, and fewer rows than features, take all of it without a judge.
     """
     known = np.flatnonzero(codes >= 0)
-    if not X.shape[1] < len(known) < MAX_JUDGED:
+    if not X.shape[1] < len(known) < MAX_ROWS:
         return POWER
     X, codes = X[known] - X[known].mean(axis=0), codes[known]
     parts = drawn(codes, np.random.default_rng(0))
