@@ -180,8 +180,8 @@ def test_units_that_say_nothing_do_not_matter(kind):
 
 def test_units_that_say_which_features_matter_are_kept():
     rng = np.random.default_rng(0)
-    y = np.repeat([0, 1, 2], 140)
-    rows = rng.normal(size=(420, 40)) * np.r_[5.0, 5.0, np.full(38, 0.2)]
+    y = np.repeat([0, 1, 2], 280)
+    rows = rng.normal(size=(840, 40)) * np.r_[5.0, 5.0, np.full(38, 0.2)]
     rows[:, :2] += 15.0 * np.array([[0, 0], [1, 0], [0, 1]])[y]
     model, as_given = LODML(random_state=0).fit(rows, y), LODML(scale="full", random_state=0).fit(rows, y)
     np.testing.assert_array_equal(model.whitener_, as_given.whitener_)
@@ -254,12 +254,12 @@ def test_half_of_the_power_is_the_root():
 
 
 def test_many_rows_more_features_than_rows_and_rows_without_a_label_do_not_judge():
-    rows, y = wide_and_narrow(slice(5), 400)
+    rows, y = wide_and_narrow(slice(5), 800)
     assert better_power(rows, y, from_near) == 0.5
     assert better_power(rows[:10], y[:10], from_near) == 0.5
     assert better_power(rows[:40], np.zeros(40, int), from_near) == 0.5
     few, labels = wide_and_narrow(slice(5))
-    assert better_power(np.concatenate([rows, few]), np.append(np.full(400, -1), labels), from_near) == 0.0
+    assert better_power(np.concatenate([rows, few]), np.append(np.full(800, -1), labels), from_near) == 0.0
 
 
 # --- starts --------------------------------------------------------------------------------------------------

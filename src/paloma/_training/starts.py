@@ -17,11 +17,11 @@ import numpy as np
 from .._reading.whiteners import Whitener, whitened
 from .._rows import evenly_spaced, squared_norms
 from .._typing import Array
-from .guard import MAX_JUDGED, drawn, scores, strength
+from .guard import MAX_ROWS, drawn, scores, strength
 from .whitening import POWER
 
 # Rows that judge units, evenly spaced, and rows among which they find neighbors.
-MAX_JUDGES, MAX_ROWS = 300, 500
+MAX_JUDGES, MAX_AMONG = 300, 500
 # Standard deviations of features within this factor of each other are taken as equal; a feature whose deviation is
 # less than so small a share of its largest value is constant up to rounding.
 ALIKE, ROUNDING = 1.5, 1e-6
@@ -43,7 +43,7 @@ def units_of(X: Array) -> Array | None:
 def better_units(X: Array, codes: Array, whitener: Whitening) -> Array | None:
     """(d,) what to divide features by, or None: as they are. `whitener` makes W from rows and their class codes."""
     known = np.flatnonzero(codes >= 0)
-    chosen = evenly_spaced(known, MAX_ROWS)
+    chosen = evenly_spaced(known, MAX_AMONG)
     rows, codes = X[chosen], codes[chosen]
     units = units_of(rows)
     if units is None or len(np.unique(codes)) < 2:
@@ -61,7 +61,7 @@ def better_power(X: Array, codes: Array, whitener: Whitening) -> float:
     Many rows, and fewer rows than features, take all of it without a judge.
     """
     known = np.flatnonzero(codes >= 0)
-    if not X.shape[1] < len(known) < MAX_JUDGED:
+    if not X.shape[1] < len(known) < MAX_ROWS:
         return POWER
     X, codes = X[known] - X[known].mean(axis=0), codes[known]
     parts = drawn(codes, np.random.default_rng(0))

@@ -32,7 +32,7 @@ MATRICES = """\
         takes all others as alike, without a d x d matrix; "diagonal" does so column by column. "auto" is "full" for
         ODML, LODML and SLMOML up to 1,536 features and "low-rank" beyond, "low-rank" for L2ODML, "diagonal" in place of
         both if X is sparse, and "scalar" for all others; if `fit` mines dense rows, it also judges by their labels
-        whether features are first divided by their standard deviations and, below 400 rows, whether to whiten at all.
+        whether features are first divided by their standard deviations and, below 800 rows, whether to whiten at all.
         A stream is whitened by "auto" only if its first triplets have as many pairs of near rows as there are features.
         None takes X as it is.
     guard : "auto", True or False
