@@ -16,8 +16,8 @@ from .mining import TILE, Miner
 from .units import better_units
 from .whitening import MAX_FULL, whitener_from
 
-# A number for each feature is known well enough from the targets of so many rows, evenly spaced. Few directions are known
-# from fewer, if these are so many of each class.
+# A number for each feature is known well enough from the targets of so many rows, evenly spaced; few directions from
+# fewer, if these are so many of each class.
 MAX_ANCHORS, FEWEST_ANCHORS, PER_CLASS = 2000, 1000, 10
 
 
