@@ -8,10 +8,11 @@ from sklearn.datasets import load_wine
 
 import paloma
 from paloma import L2ODML, LODML, LOSL, OASIS, ODML, SLMOML
+from paloma._training import whitening
 from paloma._training.guard import drawn
 from paloma._training.mining import closest_of_class
 from paloma._training.starts import better_power
-from paloma._training.whitening import FORMS, diagonal_whitener, full_whitener, low_rank_whitener, whitener_from
+from paloma._training.whitening import FORMS, Pairs, diagonal_whitener, full_whitener, low_rank_whitener, whitener_from
 from twins.neighbors import mixed_shares
 
 X, Y = load_wine(return_X_y=True)
@@ -20,8 +21,15 @@ Q = X[::7] + 0.1
 DENSE = [ODML, LODML, SLMOML]
 
 
+def near_origin(rows):
+    """Pairs of which these rows are the differences."""
+    n, origin = rows.shape[0], np.zeros((1, rows.shape[1]))
+    points = sp.vstack([rows, origin], "csr") if sp.issparse(rows) else np.vstack([rows, origin])
+    return Pairs(points, np.stack([np.arange(n), np.full(n, n)], axis=1))
+
+
 def made(kind, rows):
-    found = kind(lambda: iter([rows]), *rows.shape)
+    found = kind(near_origin(rows))
     return found if found is None else found.array()
 
 
@@ -84,6 +92,18 @@ def test_low_rank_whitening_is_that_of_a_scatter_that_is_flat_beyond_its_stronge
         assert abs(made(low_rank_whitener, rows[:, :50]) - made(full_whitener, rows[:, :50])).max() < 1e-10
 
 
+@pytest.mark.parametrize(("tile", "numbers"), [(4096, 1 << 23), (7, 1 << 23), (7, 400)])
+def test_pairs_that_share_rows_whiten_as_their_differences_do(monkeypatch, tile, numbers):
+    """Whether points are held or formed again, at once or a few at a time, and however far they are from 0."""
+    rng = np.random.default_rng(0)
+    points, pairs = rng.normal(size=(40, 30)) * np.geomspace(1, 9, 30) + 100.0, rng.integers(0, 40, (300, 2))
+    expected = {name: made(kind, points[pairs[:, 0]] - points[pairs[:, 1]]) for name, kind in FORMS.items()}
+    monkeypatch.setattr(whitening, "TILE", tile)
+    monkeypatch.setattr(whitening, "TILE_NUMBERS", numbers)
+    for name, kind in FORMS.items():
+        np.testing.assert_allclose(kind(Pairs(points, pairs)).array(), expected[name], rtol=1e-9, atol=1e-12)
+
+
 def test_forms_of_whiteners_do_the_same():
     """Each against its own matrix: rows, matrices and maps around it, other units, more features."""
     rng = np.random.default_rng(0)
@@ -94,7 +114,7 @@ def test_forms_of_whiteners_do_the_same():
     )
     A = A + A.T
     for kind in FORMS.values():
-        whitener = kind(lambda: iter([rows]), *rows.shape)
+        whitener = kind(near_origin(rows))
         for each in (whitener, whitener.divided(units)):
             W = each.array() if each.array().ndim == 2 else np.diag(each.array())
             assert np.linalg.slogdet(W)[1] == pytest.approx(0.0, abs=1e-9)

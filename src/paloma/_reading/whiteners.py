@@ -9,6 +9,9 @@ import scipy.sparse as sp
 from .._typing import Array, Rows
 from .._validation import read_only
 
+# Rows that are mapped at a time: what lies between stays in a cache.
+TILE = 256
+
 
 @dataclass(frozen=True, eq=False)
 class Full:
@@ -95,7 +98,10 @@ class LowRank:
     gains: Array
 
     def mapped(self, X: Rows) -> Rows:
-        return read_only(self._stretched(self.columns.mapped(X), self.gains))
+        mapped = np.empty(X.shape, X.dtype)
+        for a in range(0, len(mapped), TILE):
+            mapped[a : a + TILE] = self._stretched(self.columns.mapped(X[a : a + TILE]), self.gains)
+        return read_only(mapped)
 
     def around(self, A: Array) -> Array:
         return self.columns.around(self._stretched(self._stretched(A, self.gains).T, self.gains).T)

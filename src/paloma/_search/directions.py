@@ -19,8 +19,8 @@ from .tiles import Items, mutual_nearest, nearest
 DIRECTIONS, CANDIDATES = 256, 5.0
 # Fewer rows, or features, are compared as they are: finding directions would take longer.
 FEWEST_ROWS, FEWEST_FEATURES = 4000, 800
-# Rows that directions are found from, evenly spaced.
-SAMPLE = 1024
+# Rows that directions are found from, evenly spaced; more if so many for each direction are.
+SAMPLE, EACH = 1024, 5
 
 
 def strongest(X: Rows, n: int) -> Array:
@@ -35,7 +35,7 @@ def in_strongest(X: Rows, most: int) -> Rows:
     """
     n, d = X.shape
     if min(n, d) > 1.25 * most:
-        return read_only(np.asarray(X @ strongest(X, most)))
+        return read_only(np.asarray(X @ strongest(evenly_spaced(X, max(SAMPLE, EACH * most)), most)))
     if n >= d or sp.issparse(X):
         return X
     return read_only(np.ascontiguousarray(qr(X.T.astype(np.float64), mode="economic")[1].T, X.dtype))

@@ -58,10 +58,12 @@ class Reservoir:
             source[replaced] = n_old + np.flatnonzero(known)
             source[n_old:] = n_old + np.flatnonzero(~known)
             self.rows = (X[numbers] if self.rows is None else sp.vstack([self.rows, X[numbers]], "csr"))[source]
+        elif not n_old:
+            self.rows = X[numbers]
         else:
-            if self.rows is None or n_old + n_new > len(self.rows):
+            if n_old + n_new > len(self.rows):
                 rows = np.empty((n_old + n_new + n_old // 4, X.shape[1]), X.dtype)
-                rows[:n_old] = 0 if self.rows is None else self.rows[:n_old]
+                rows[:n_old] = self.rows[:n_old]
                 self.rows = rows
             self.rows[replaced] = X[numbers[known]]
             self.rows[n_old : n_old + n_new] = X[numbers[~known]]

@@ -16,8 +16,9 @@ from .mining import TILE, Miner
 from .starts import better_power, better_units
 from .whitening import MAX_FULL, POWER, whitener_from
 
-# A number for each feature or for few directions is known well enough from the targets of so many rows, evenly spaced.
-MAX_ANCHORS = 2000
+# A number for each feature is known well enough from the targets of so many rows, evenly spaced; few directions from
+# fewer, if these are so many of each class.
+MAX_ANCHORS, FEWEST_ANCHORS, PER_CLASS = 2000, 1000, 10
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ class Scaler:
     def near_pairs(self, X: Rows, codes: Array, anchors: Array | None = None) -> Array | None:
         form = self._form(X)
         if form in ("diagonal", "low-rank") and anchors is None:
-            anchors = evenly_spaced(np.flatnonzero(codes >= 0), MAX_ANCHORS)
+            known, most = np.flatnonzero(codes >= 0), MAX_ANCHORS
+            if form == "low-rank":
+                most = min(most, max(FEWEST_ANCHORS, PER_CLASS * len(np.unique(codes[known]))))
+            anchors = evenly_spaced(known, most)
         return None if form == "scalar" else self.mining.target_pairs(X, codes, anchors)
 
     def scale(self, X: Rows, triplets: Array | None) -> Any:

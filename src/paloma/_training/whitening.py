@@ -6,6 +6,7 @@ Ledoit and Wolf (2004), so that few differences give W near a multiple of the id
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from .._reading.whiteners import Columns, Full, LowRank, Whitener
-from .._rows import evenly_spaced, squared_norms
+from .._rows import evenly_spaced, squared_distances, squared_norms
 from .._search.directions import orthonormal
 from .._typing import Array, Rows
 
@@ -46,26 +47,45 @@ def whitener_from(
     keys = evenly_spaced(np.unique(pairs[:, 0] * X.shape[0] + pairs[:, 1]), MAX_DIFFERENCES)
     pairs = np.stack(np.divmod(keys, X.shape[0]), axis=1)
     whitener: Callable[..., Whitener | None] = FORMS[form]
-    held = list(_differences(X, pairs)) if len(pairs) * X.shape[1] <= TILE_NUMBERS else []
-    found = whitener(lambda: iter(held or _differences(X, pairs)), len(pairs), X.shape[1], power)
+    found = whitener(Pairs(X, pairs), power)
     return found if found is None or units is None else found.divided(units)
 
 
-def _differences(X: Rows, pairs: Array) -> Iterator[Any]:
-    step = max(1, min(TILE, TILE_NUMBERS // X.shape[1]))
-    for a in range(0, len(pairs), step):
-        part = pairs[a : a + step]
-        yield X[part[:, 0]] - X[part[:, 1]]
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Rows, and the numbers of those that should be near each other, (n, 2)."""
+
+    X: Rows
+    numbers: Array
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1])
+
+    def differences(self) -> Iterator[Any]:
+        """Some of the differences at a time."""
+        for part in _tiles(len(self), self.d):
+            i, j = self.numbers[part].T
+            yield self.X[i] - self.X[j]
+
+
+def _tiles(n: int, d: int) -> list[slice]:
+    step = max(1, min(TILE, TILE_NUMBERS // d))
+    return [slice(a, a + step) for a in range(0, n, step)]
 
 
 def _double(rows: Any) -> Any:
     return rows.astype(np.float64, copy=False)
 
 
-def full_whitener(differences: Callable[[], Iterator[Array]], n: int, d: int, power: float = POWER) -> Full | None:
+def full_whitener(pairs: Pairs, power: float = POWER) -> Full | None:
     """W, symmetric; the shrinkage is Ledoit and Wolf's for the scatter about 0."""
+    n, d = len(pairs), pairs.d
     scatter, fourth = np.zeros((d, d)), 0.0
-    for rows in map(_double, differences()):
+    for rows in map(_double, pairs.differences()):
         scatter += rows.T @ rows
         fourth += float((squared_norms(rows) ** 2).sum())
     scatter /= n
@@ -77,19 +97,37 @@ def full_whitener(differences: Callable[[], Iterator[Array]], n: int, d: int, po
     return Full((vectors * _powers(values, power)) @ vectors.T)
 
 
-def low_rank_whitener(
-    differences: Callable[[], Iterator[Array]], n: int, d: int, power: float = POWER
-) -> LowRank | None:
-    """The same of a scatter that has all of its other eigenvalues equal, for learners that hold no d x d matrix."""
-    norms = np.concatenate([squared_norms(rows) for rows in differences()])
+def low_rank_whitener(pairs: Pairs, power: float = POWER) -> LowRank | None:
+    """The same of a scatter that has all of its other eigenvalues equal, for learners that hold no d x d matrix.
+
+    Products with differences are formed as differences of products with the rows, which are fewer.
+    """
+    X, n, d, dtype = pairs.X, len(pairs), pairs.d, pairs.X.dtype
+    norms = squared_distances(X, *pairs.numbers.T)
     trace, r = float(norms.mean()), min(DIRECTIONS, d)
     if trace <= 0.0:
         return None
+    numbers, ends = np.unique(pairs.numbers, return_inverse=True)
+    signs = np.tile(np.array([1.0, -1.0], dtype), n)
+    apart = sp.csr_matrix((signs, ends.ravel(), np.arange(0, 2 * n + 1, 2)), (n, len(numbers)))
+    center = X[evenly_spaced(numbers, TILE)].mean(axis=0, dtype=np.float64).astype(dtype)
+    tiles = _tiles(len(numbers), d)
+    held = [X[numbers[part]] - center for part in tiles] if len(numbers) * d <= TILE_NUMBERS else []
+
+    def points() -> Iterator[Array]:
+        return iter(held or (X[numbers[part]] - center for part in tiles))
+
     basis = np.random.default_rng(0).standard_normal((d, min(r + MORE, d)))
+
+    def images() -> Array:
+        """Of the differences, in the basis."""
+        return np.asarray(apart @ np.concatenate([rows @ basis.astype(dtype) for rows in points()]))
+
     for _ in range(2):
-        basis = orthonormal(sum(_double(rows.T @ (rows @ basis.astype(rows.dtype))) for rows in differences()))
-    images = (_double(rows @ basis.astype(rows.dtype)) for rows in differences())
-    values, turn = eigh(sum(image.T @ image for image in images) / n, driver="evd")
+        moved = apart.T @ images()
+        basis = orthonormal(sum(_double(rows.T @ moved[part]) for rows, part in zip(points(), tiles, strict=True)))
+    inside = _double(images())
+    values, turn = eigh(inside.T @ inside / n, driver="evd")
     values, directions = np.maximum(values[-r:], 0.0), basis @ turn[:, -r:]
     others = max(trace - float(values.sum()), 0.0) / max(d - r, 1)
     mean, squares = trace / d, float(values @ values) + (d - r) * others * others
@@ -99,10 +137,11 @@ def low_rank_whitener(
     return LowRank(Columns(np.full(d, rest)), directions, powers[:r] / rest - 1.0)
 
 
-def diagonal_whitener(differences: Callable[[], Iterator[Any]], n: int, d: int, power: float = POWER) -> Columns | None:
+def diagonal_whitener(pairs: Pairs, power: float = POWER) -> Columns | None:
     """The diagonal of W if columns are weighed one by one: for CSR rows."""
-    variances, fourth = np.zeros(d), 0.0
-    for rows in map(_double, differences()):
+    n = len(pairs)
+    variances, fourth = np.zeros(pairs.d), 0.0
+    for rows in map(_double, pairs.differences()):
         squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
         variances += np.asarray(squares.sum(axis=0)).ravel()
         fourth += float((squares.multiply(squares) if sp.issparse(squares) else squares**2).sum())

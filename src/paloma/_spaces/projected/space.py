@@ -37,7 +37,7 @@ MAX_POWER_ITER = 100
 # Directions that a metric is recovered in, "auto": at least, per class, at most.
 FEWEST, PER_CLASS, MOST = 128, 2.5, 1024
 # Directions of rows that are enough to judge by, if there are clearly more: at least, per class, at most.
-FEWEST_JUDGED, JUDGED_PER_CLASS, MOST_JUDGED = 128, 1, 256
+FEWEST_JUDGED, JUDGED_PER_CLASS, MOST_JUDGED = 128, 1.5, 256
 # Classes are read out without matrices if these would have so many times as many rows as the journal.
 MANY = 4
 
