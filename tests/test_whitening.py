@@ -264,10 +264,10 @@ def test_a_whitener_that_does_harm_is_not_used():
 
 def test_half_of_the_power_is_the_root():
     rows = np.random.default_rng(0).normal(size=(200, 4)) * (1.0, 2.0, 4.0, 8.0)
-    for kind in FORMS.values():
-        whole, half = (kind(lambda: iter([rows]), *rows.shape, power).array() for power in (0.5, 0.25))
-        np.testing.assert_allclose(half @ half if half.ndim == 2 else half * half, whole, rtol=1e-9, atol=1e-12)
     pairs = np.stack([np.arange(199), np.arange(1, 200)], axis=1)
+    for kind in FORMS.values():
+        whole, half = (kind(Pairs(rows, pairs), power).array() for power in (0.5, 0.25))
+        np.testing.assert_allclose(half @ half if half.ndim == 2 else half * half, whole, rtol=1e-9, atol=1e-12)
     assert whitener_from("full", rows, pairs, power=0.0) is None
     units = np.array([1.0, 2.0, 4.0, 8.0])
     np.testing.assert_allclose(whitener_from("full", rows / units, pairs, units, 0.0).array(), 8**0.5 / units)
