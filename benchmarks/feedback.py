@@ -217,6 +217,17 @@ class Learned(NoFeedback):
         return (images * X).sum(axis=1) - 2.0 * Q @ images.T
 
 
+class WithExamples(Learned):
+    """The same, and a query that has marks is moved by them."""
+
+    def asked(self, query, user):
+        yes, no = self.marks.get((query, user), ([], []))
+        values = np.empty(len(self.world.X))
+        distances, items = self.search.search(query, len(values) - 1, user=user, like=yes, unlike=no)
+        values[items], values[query] = distances, 0.0
+        return values
+
+
 class Unguarded(Learned):
     """The same without the guard."""
 
@@ -262,7 +273,8 @@ class Head(NoFeedback):
 
 METHODS = {
     "none": NoFeedback, "rocchio": Rocchio, "average": AverageVector, "best": BestScore, "context": ContextPairs,
-    "svm": SVM, "head": Head, "paloma": Learned, "unguarded": Unguarded,
+    "svm": SVM, "head": Head, "paloma": Learned, "examples": WithExamples,
+    "unguarded": Unguarded,
 }  # fmt: skip
 # The head needs torch, of the extra gpu.
 DEFAULT = [name for name in METHODS if name != "head" or find_spec("torch")]

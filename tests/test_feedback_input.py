@@ -14,6 +14,8 @@ from paloma.feedback import FeedbackSearch
         (lambda search: search.search(0, N), "more than the items"),
         (lambda search: search.search(0, 2, among=[0, 1]), "more than the items that there are beside the query, 1"),
         (lambda search: search.search(0, 1, among=[1, -1, N]), rf"no items \[-1, {N}\] to rank"),
+        (lambda search: search.search(0, 3, like=[1, N]), rf"no items \[{N}\] to rank, or to move the query by"),
+        (lambda search: search.search(0, 3, unlike=["a"]), r"no items \['a'\]"),
         (lambda search: search.search([0.0], 3), "a row of 12 finite numbers"),
         (lambda search: FeedbackSearch(X, lam=1.0), "lam must lie between"),
         (lambda search: FeedbackSearch(X, ids=[0] * N), "different ones"),

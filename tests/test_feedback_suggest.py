@@ -72,3 +72,23 @@ def test_a_suggestion_is_far_from_what_was_asked_and_its_marks_are_likely_to_be_
     [found] = search.suggest(1, k=5, n_tried=N)
     assert found.query == max(free, key=lambda query: mixed(query, step) * apart(query))
     assert list(found.show) == search.search(found.query, 15)[1][: 5 * step : step]
+
+
+# -- examples ----------------------------------------------------------------------------------------------------------
+
+
+def test_examples_move_the_query_and_nothing_else():
+    """To the mean of the query and what is like it, and half as far again from the mean of what is not."""
+    search = session(20)
+    M, liked, not_ = search.metric_matrix(), [5, 9], [3, 4, 8]
+    for like, unlike in ((liked, []), ([], not_), (liked, not_)):
+        point = X[[0, *like]].mean(axis=0)
+        point = point + 0.5 * (point - X[unlike].mean(axis=0)) if unlike else point
+        gaps = np.delete(X, 0, axis=0) - point
+        values = np.einsum("ij,jk,ik->i", gaps, M, gaps)
+        distances, items = search.search(0, N - 1, like=like, unlike=unlike)
+        np.testing.assert_allclose(distances**2, np.sort(values), rtol=1e-9)
+        np.testing.assert_array_equal(items, 1 + np.argsort(values))
+        ranked = search.search(0, 3, like=like, unlike=unlike, among=[1, 2, 3, 7])[1]
+        assert ranked == [item for item in items if item in (1, 2, 3, 7)][:3]
+    assert search.search(0, 9, like=(), unlike=[])[1] == search.search(0, 9)[1]

@@ -17,6 +17,8 @@ CHUNK = 512
 # The largest difference, in units of the spread: products of four of them must be numbers of float32. Those of queries
 # that are no items end there.
 FAR = 1e6
+# How far a query moves away from examples of what it is not for, as a share of its distance from their mean.
+AWAY = 0.5
 # Items that the nearest ones are sought among, evenly spaced.
 MAX_SOUGHT = 8192
 
@@ -67,8 +69,13 @@ class Rows:
         named = list(items)
         unknown = [item for item in named if item not in self.places]
         if unknown:
-            raise ValueError(f"FeedbackSearch: no items {unknown[:5]} to rank.")
+            raise ValueError(f"FeedbackSearch: no items {unknown[:5]} to rank, or to move the query by.")
         return np.unique(np.array([self.places[item] for item in named], np.intp))
+
+    def moved(self, row: Array, like: Array, unlike: Array) -> Array:
+        """A query at the mean of its row and of what is like it, and farther from what is not (theory 25)."""
+        point: Array = np.concatenate([row[None], self.take(like)]).mean(axis=0)
+        return point + AWAY * (point - self.take(unlike).mean(axis=0)) if len(unlike) else point
 
     def take(self, numbers: Array) -> Array:
         """Rows of these numbers, in float64."""

@@ -3,7 +3,6 @@
 import json
 import threading
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Sized
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.utils import check_array
 from .. import _validation as check
 from .._threads import sharing, single
 from .._typing import Array
+from ._answers import Quality, Suggestion
 from ._explain import Explanation, explained
 from ._guard import LEAST, STRENGTHS
 from ._log import Log
@@ -29,41 +29,6 @@ RECENT = 100
 LARGEST, FARTHEST = 1e100, 1e15
 # Rows in float32 that differ by more, or less, are held in float64.
 REACH = 1e15
-
-
-@dataclass(frozen=True)
-class Quality:
-    """How well the metric predicts what people say next, each statement judged before it was learned.
-
-    n_statements, n_judged : said, and able to be judged: with something relevant and something irrelevant.
-    before, now : share of comparisons ranked right without feedback and as published, on recent statements.
-    strength : how far what was learned is followed, from 0, no feedback, to 1.
-    distrusted : users whose statements contradict the rows and all others, and are not learned.
-    """
-
-    n_statements: int
-    n_judged: int
-    before: float
-    now: float
-    strength: float
-    distrusted: tuple[str, ...]
-
-    def __str__(self) -> str:
-        many, were = ("", "it was") if self.n_statements == 1 else ("s", "they were")
-        text = f"{self.n_statements} statement{many}, {self.n_judged} judged before {were} learned: "
-        text += f"{self.now:.3f} ranked right, {self.before:.3f} without feedback; strength {self.strength:.2f}"
-        if self.strength < 1.0:
-            text += ", held back because a weaker metric ranks recent statements better"
-        names = ", ".join(name or "nobody in particular" for name in self.distrusted)
-        return text + (f"; not believed: {names}" if names else "")
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A question worth asking: which of these items are relevant to the query?"""
-
-    query: Item
-    show: tuple[Item, ...]
 
 
 class FeedbackSearch:
@@ -305,13 +270,15 @@ class FeedbackSearch:
 
     def search(
         self, query: Any, k: int = 10, *, user: str | None = None, feedback: bool = True, metric: Array | None = None,
-        among: Iterable[Item] | None = None,
+        among: Iterable[Item] | None = None, like: Iterable[Item] = (), unlike: Iterable[Item] = (),
     ) -> tuple[Array, list[Item]]:  # fmt: skip
         """Distances and ids of the k nearest items, nearest first; an item that is the query is left out.
 
         query : an item's id, or a row. user : whose metric ranks; one who never spoke, and None, have the shared one.
         feedback : False ranks as if nothing had been said. metric : ranks instead, e.g. one that was (`metric_matrix`).
         among : ids of the items that are ranked, e.g. those that a database finds near; None: all of them.
+        like, unlike : ids of examples of what this query is for, and of what it is not, which move it toward the ones
+            and away from the others. Nothing is learned from them; `mark` does that.
 
         If there are many items, candidates come from the shared metric as it was at the last full page of statements,
         and are ranked exactly.
@@ -323,6 +290,7 @@ class FeedbackSearch:
         check.check_count("k", k)
         own = self._place(query)
         row = self._rows.take(np.array([own]))[0] if own is not None else self._row(query)
+        row = self._rows.moved(row, self._rows.among(like), self._rows.among(unlike))
         given = None if among is None else self._rows.among(among)
         n = len(self) - (own is not None) if given is None else len(given) - (own in given)
         if k > n:
