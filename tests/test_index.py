@@ -195,7 +195,7 @@ def test_ids_of_ones_own():
 
 def test_an_index_that_grew_answers_as_its_copy_from_a_file(tmp_path):
     """To the last digit, also if so many values are asked for that all items are whitened first."""
-    metric = LODML(random_state=0).fit(X, Y)
+    metric = LODML(scale="full", random_state=0).fit(X, Y)
     index = MetricIndex(metric)
     assert metric.whitener_ is not None
     for part in np.array_split(np.arange(60), 3):
