@@ -102,29 +102,31 @@ def test_who_errs_or_marks_little_does_not_turn(seed):
     assert search.quality().distrusted == ()
 
 
-def test_turned_is_the_covariance_of_what_was_said_before_and_after():
+@pytest.mark.parametrize("flipped", [0, 10, 40, 60])
+def test_turned_is_the_covariance_of_what_was_said_before_and_after(flipped):
     """The literal sums of theory 25, of lists of one speaker."""
-    search = session(60, wrong=0.2)
-    lessons = [lesson for lesson in search._model._lessons(0, 60) if lesson.asked]
-    X_, n = search._model.rows.unit_rows(np.arange(len(X))).astype(float), 20
-    flipped = [replace(lesson, near=lesson.far, far=lesson.near) for lesson in lessons[-n:]]
-    for own in (lessons, lessons[:-n] + flipped):
-        marks = [[(*pair, float(k == 0)) for k, side in enumerate((one.near, one.far)) for pair in side] for one in own]
-        before, last = marks[:-n], marks[-n:]
-        squares = [((X_[int(q)] - X_[int(x)]) ** 2).sum() for one in last for q, x, _ in one]
-        reach, mean = 0.3 * np.mean(squares), np.mean([r for one in before for _, _, r in one])
-        said, relevant, owner = [], [], []
-        for k, one in enumerate(last):
-            apart = [((X_[int(one[0][0])] - X_[int(other[0][0])]) ** 2).sum() for other in before]
-            for _, x, r in one:
-                near = [(apart[j], X_[int(y)], s) for j in np.argsort(apart)[:16] for _, y, s in before[j]]
-                w = [np.exp(-(gap + ((X_[int(x)] - y) ** 2).sum()) / reach) for gap, y, _ in near]
-                said.append(np.dot(w, [s - mean for *_, s in near]) / (np.sum(w) + 0.3))
-                relevant.append(r)
-                owner.append(k)
-        each = np.bincount(owner, (np.array(said) - np.mean(said)) * (np.array(relevant) - np.mean(relevant)))
-        wanted = each.sum() < -np.sqrt((1 + 1 / n) * (each**2).sum())
-        assert turned(own, n, search._model.rows) == wanted == (own is not lessons)
+    search = session(130, wrong=0.2)
+    rows, lessons = search._model.rows, search._model._lessons(0, 130)
+    lessons[len(lessons) - flipped :] = [replace(one, near=one.far, far=one.near) for one in lessons[130 - flipped :]]
+    marks = [[(*pair, float(k == 0)) for k, side in enumerate((one.near, one.far)) for pair in side] for one in lessons]
+    points, before, last = rows.unit_rows(np.arange(len(X))).astype(float), marks[:-64], marks[-64:]
+    squares = [((points[q] - points[x]) ** 2).sum() for one in last for q, x, _ in one]
+    reach, mean = 0.3 * np.mean(squares), np.mean([r for one in before for *_, r in one])
+    said, relevant = [], []
+    for one in last:
+        apart = [((points[one[0][0]] - points[other[0][0]]) ** 2).sum() for other in before]
+        near = [(apart[j], y, s - mean) for j in np.argsort(apart, kind="stable")[:16] for _, y, s in before[j]]
+        weights = [
+            [np.exp(-(gap + ((points[x] - points[y]) ** 2).sum()) / reach) for gap, y, _ in near] for _, x, _ in one
+        ]
+        said.append([np.dot(w, [s for *_, s in near]) / (np.sum(w) + 0.3) for w in weights])
+        relevant.append([r for *_, r in one])
+    sums = []
+    for n in (32, 64):
+        v, r = np.concatenate(said[-n:]).mean(), np.concatenate(relevant[-n:]).mean()
+        each = [np.dot(np.array(a) - v, np.array(b) - r) for a, b in zip(said[-n:], relevant[-n:], strict=True)]
+        sums.append(sum(each) + np.sqrt((1 + 1 / n) * np.square(each).sum()))
+    assert turned(lessons, rows) == (min(sums) < 0.0) == (flipped > 10)
 
 
 def test_who_calls_far_items_relevant_is_not_believed():

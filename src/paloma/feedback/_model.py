@@ -30,13 +30,11 @@ from ._metrics import Form, Metrics
 from ._rows import Rows, row_differences
 from ._start import root_of
 from ._statement import Lesson, Statement, lesson_of
-from ._trust import AMONG, trusted, turned
+from ._trust import AMONG, RECENT, TURNS, trusted, turned
 
 RENEWALS = frozenset((1, 2, 3, 5, 8, 12, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1280))
 # Up to the last renewal pages are short, so that the guard answers soon.
 PAGE, LONG_PAGE = 32, 128
-# So many of his last lists may contradict what a speaker said before: he turned just now, or a while ago.
-TURNS = PAGE, 2 * PAGE
 # The last statements, so many, are learned anew if others are believed than before, however long the log is.
 RECALL = 4096
 # Every so many statements, what has left the cone gets eigenvalues of at least FLOOR; all start at 1.
@@ -324,10 +322,9 @@ class Model:
     def _turned(self, page: Page, users: frozenset[str]) -> frozenset[str]:
         """Those of these speakers on a page whose last lists contradict what they said before."""
         users &= frozenset(map(_name, page.marked))
-        lessons = self._lessons(max(0, page.n - AMONG), page.n) if users else []
+        lessons = self._lessons(max(0, page.n - RECENT), page.n) if users else []
         lists = {user: [lesson for lesson in lessons if lesson.asked and _name(lesson) == user] for user in users}
-        return frozenset(user for user, own in lists.items()
-                         if any(turned(own, n, self.rows) for n in TURNS if n < len(own)))  # fmt: skip
+        return frozenset(user for user, own in lists.items() if len(own) > max(TURNS) and turned(own, self.rows))
 
     def _learn(self, page: Page, anew: bool, judged: Judged, distrusted: frozenset[str]) -> None:
         """The statements of a page, or, if the start is taken `anew`, all that are recalled, of whom to believe."""

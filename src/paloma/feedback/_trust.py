@@ -19,6 +19,9 @@ from ._statement import Lesson
 # How often somebody errs is told by so many of the last lessons at least; marks are judged by the lists of so many of
 # the nearest queries, their own included, among so many of the last.
 LAST, NEAREST, AMONG = 128, 16, 512
+# So many of his last lists may contradict what a speaker said before: he turned just now, or a while ago. They are
+# compared with those before them among so many statements.
+TURNS, RECENT = (32, 64), 256
 # Query and item are alike if many of so many of their nearest items are the same.
 NEIGHBORS = 16
 # At this squared distance, in units of the mean one of query and item, marks count 1 / e; and what ignorance counts.
@@ -99,15 +102,19 @@ def _right(lists: Lists, n: int, rows: Rows) -> list[Array]:
     return np.split(as_said / (as_said + otherwise), lists.starts[-n:-1] - start)
 
 
-def turned(lessons: Sequence[Lesson], n: int, rows: Rows) -> bool:
-    """Whether the last n lists of a speaker call irrelevant what is like the relevant ones of the lists before."""
-    lists = Lists.of(lessons)
-    start, sizes = lists.starts[-1 - n], np.diff(lists.starts[-1 - n :])
+def turned(lessons: Sequence[Lesson], rows: Rows) -> bool:
+    """Whether the last lists of a speaker call irrelevant what is like the relevant ones of the lists before them."""
+    lists, n = Lists.of(lessons), max(TURNS)
+    start, owner = lists.starts[-1 - n], np.repeat(np.arange(n), np.diff(lists.starts[-1 - n :]))
     relevant, squares = lists.relevant[start:], _apart(lists.pairs[start:], rows)
     said = _said_near(lists, n, rows, REACH * max(float(squares.mean()), LEAST), len(lessons) - n)
-    terms = (said - said.mean()) * (relevant - relevant.mean())
-    each = np.bincount(np.repeat(np.arange(n), sizes), terms, n)
-    return bool(each.sum() < -CAUTION * np.sqrt((1.0 + 1.0 / n) * (each * each).sum()))
+    for few in TURNS:
+        own = owner >= n - few
+        terms = (said[own] - said[own].mean()) * (relevant[own] - relevant[own].mean())
+        each = np.bincount(owner[own], terms, n)
+        if each.sum() < -CAUTION * np.sqrt((1.0 + 1.0 / few) * (each * each).sum()):
+            return True
+    return False
 
 
 def _apart(pairs: Array, rows: Rows) -> Array:
@@ -134,12 +141,14 @@ def _said_near(lists: Lists, n: int, rows: Rows, reach: float, among: int | None
     points, places = rows.unit_rows(numbers), places.reshape(-1, 2)
     queries, items, starts = places[lists.starts[:-1], 0], places[:, 1], lists.starts
     said = (lists.relevant - lists.relevant[: starts[among]].mean()).astype(np.float32)
-    between, out = _squares(points[queries[-n:]], points[queries[:among]]), list[Array]()
+    between, norms, out = _squares(points[queries[-n:]], points[queries[:among]]), (points * points).sum(axis=1), []
     nearest = np.argpartition(between, min(NEAREST, among) - 1, axis=1)[:, :NEAREST]
     for k, (near, apart) in enumerate(zip(nearest, between, strict=True), len(queries) - n):
         others = np.concatenate([np.arange(starts[each], starts[each + 1]) for each in near])
         sizes, own = starts[near + 1] - starts[near], np.arange(starts[k], starts[k + 1])
-        squares = np.repeat(apart[near], sizes) + _squares(points[items[own]], points[items[others]])
+        left, right = items[own], items[others]
+        squares = norms[left, None] + norms[right] - 2.0 * (points[left] @ points[right].T)
+        squares = np.maximum(squares, 0.0) + np.repeat(apart[near], sizes)
         weight = np.where(own[:, None] == others, 0.0, np.exp(squares / -reach))
         out.append((weight @ said[others]) / (weight.sum(axis=1) + IGNORANCE))
     return np.concatenate(out).astype(np.float64)
