@@ -278,7 +278,7 @@ class FeedbackSearch:
         feedback : False ranks as if nothing had been said. metric : ranks instead, e.g. one that was (`metric_matrix`).
         among : ids of the items that are ranked, e.g. those that a database finds near; None: all of them.
         like, unlike : ids of examples of what this query is for, and of what it is not, which move it toward the ones
-            and away from the others. Nothing is learned from them; `mark` does that.
+        and away from the others. Nothing is learned from them; `mark` does that.
 
         If there are many items, candidates come from the shared metric as it was at the last full page of statements,
         and are ranked exactly.
