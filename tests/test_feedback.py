@@ -58,11 +58,11 @@ def test_a_refused_statement_changes_nothing():
 def test_a_statement_weighs_at_most_one_however_long_it_is():
     lessons = [
         lesson_of(Statement(id=0, query=0, relevant=range(1, 1 + n), irrelevant=range(100, 100 + n)), int, N)
-        for n in (1, 3, 5, 40)
+        for n in (1, 3, 40)
     ]
-    for lesson, known in zip(lessons, (0.2, 0.6, 1.0, 1.0), strict=True):
+    for lesson in lessons:
         weights = lesson.near_weight, lesson.far_weight, lesson.triplet_weight
-        assert [weight.sum() for weight in weights] == pytest.approx([known * 0.5**0.5, known * 0.5**0.125, 1.0])
+        assert [weight.sum() for weight in weights] == pytest.approx([0.5**0.5, 0.5**0.125, 1.0])
         assert len(lesson.triplets) <= MAX_TAUGHT
     assert len(lessons[1].triplets) == 9
 
@@ -72,29 +72,13 @@ def test_a_statement_weighs_at_most_one_however_long_it_is():
     [
         ({"query": 0, "relevant": [1], "irrelevant": range(2, 11)}, [0.1**0.5, 0.9**0.125, 0.6]),
         ({"query": 0, "relevant": range(2, 101), "irrelevant": [1]}, [0.99**0.5, 0.01**0.125, 0.0396**0.5]),
-        ({"query": 0, "relevant": range(1, 11)}, [1.0, 0.0, IMPLIED]),
-        ({"query": 0, "irrelevant": range(1, 11)}, [0.0, 1.0, 0.0]),
-        ({"query": 0, "relevant": range(1, 11), "grades": range(10)}, [1.0, 0.0, 1.0]),
+        ({"query": 0, "relevant": [1, 2]}, [1.0, 0.0, IMPLIED]),
+        ({"query": 0, "irrelevant": [1, 2]}, [0.0, 1.0, 0.0]),
+        ({"query": 0, "relevant": [1, 2], "grades": [1, 2]}, [1.0, 0.0, 1.0]),
         ({"sets": [[1, 2], [3, 4, 5], [6]]}, [1.0, 1.0, 1.0]),
     ],
 )
 def test_a_click_among_few_of_its_kind_weighs_less(content, sums):
-    lesson = lesson_of(Statement(id=0, **content), int, N)
-    weights = lesson.near_weight, lesson.far_weight, lesson.triplet_weight
-    assert [weight.sum() for weight in weights] == pytest.approx(sums)
-
-
-@pytest.mark.parametrize(
-    ("content", "sums"),
-    [
-        ({"query": 0, "relevant": [1, 2]}, [0.2, 0.0, IMPLIED]),
-        ({"query": 0, "irrelevant": [1, 2, 3]}, [0.0, 0.3, 0.0]),
-        ({"query": 0, "relevant": [1, 2], "grades": [1, 2]}, [0.2, 0.0, 1.0]),
-        ({"query": 0, "relevant": [1], "irrelevant": [2]}, [0.2 * 0.5**0.5, 0.2 * 0.5**0.125, 1.0]),
-        ({"sets": [[1, 2]]}, [0.2, 0.0, IMPLIED]),
-    ],
-)
-def test_pairs_weigh_less_where_there_are_few(content, sums):
     lesson = lesson_of(Statement(id=0, **content), int, N)
     weights = lesson.near_weight, lesson.far_weight, lesson.triplet_weight
     assert [weight.sum() for weight in weights] == pytest.approx(sums)

@@ -17,8 +17,6 @@ from .._typing import Array
 Item = int | str
 MAX_TAUGHT = 64
 IMPLIED = 0.5
-# Pairs that a statement needs for its scatters to count in full; of fewer, each counts 1 / FULL.
-FULL = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +142,7 @@ class Lesson:
 
     pairs, sides : the distinct (anchor, item) of the triplets, and for each triplet which two of them it compares.
 
-    The weights of each kind sum to 1, if there are any; to less in a list of relevant and irrelevant results (`_sums`),
-    and those of pairs to less if these are fewer than FULL.
+    The weights of each kind sum to 1, if there are any; to less in a list of relevant and irrelevant results (`_sums`).
     implied : nothing was said to be farther, so that triplets have random items there, and a total weight of IMPLIED;
     they are learned, but prove nothing. asked : about the results of a query.
     """
@@ -187,10 +184,9 @@ def lesson_of(statement: Statement, number: Callable[[Any], int], n_items: int) 
     near_sum, far_sum, triplet_sum = (
         (1.0, 1.0, IMPLIED) if implied else _sums(len(statement.relevant), len(statement.irrelevant))
     )
-    known = min(1.0, (len(near) + len(far)) / FULL)
     return Lesson(
         statement.user, _numbers(near, 2), _numbers(far, 2), _numbers(triplets, 3),
-        known * near_sum * _weights(near), known * far_sum * _weights(far), triplet_sum * _weights(triplets),
+        near_sum * _weights(near), far_sum * _weights(far), triplet_sum * _weights(triplets),
         _numbers(list(pairs), 2), _numbers([(place[each[:2]], place[each[:3:2]]) for each in triplets], 2), implied,
         not statement.sets,
     )  # fmt: skip
